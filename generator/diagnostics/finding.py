@@ -1,0 +1,72 @@
+"""One finding: what is wrong, where, why, and what to do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+Pointer = tuple[str | int, ...]
+
+
+class Severity(StrEnum):
+    """How bad it is. Only errors change the exit code."""
+
+    ERROR = "error"
+    WARNING = "warning"
+
+
+@dataclass(frozen=True, order=True, slots=True)
+class Position:
+    """A place in a file; line and column count from 1, columns in characters."""
+
+    line: int
+    column: int
+
+
+@dataclass(frozen=True, order=True, slots=True)
+class Range:
+    """From `start` up to, not including, `end`."""
+
+    start: Position
+    end: Position
+
+
+START_OF_FILE = Range(Position(1, 1), Position(1, 1))
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A finding about the node at `path` of `file`.
+
+    `label` is printed beside the marked text, `notes` give facts and arithmetic, `help` says what to do.
+    """
+
+    code: str
+    severity: Severity
+    message: str
+    file: str
+    path: Pointer = ()
+    range: Range = START_OF_FILE
+    label: str = ""
+    notes: tuple[str, ...] = ()
+    help: str = ""
+
+    @property
+    def pointer(self) -> str:
+        """`path` as a JSON pointer (RFC 6901)."""
+        return "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in self.path)
+
+    @property
+    def sort_key(self) -> tuple[str, Range, str, str]:
+        return (self.file, self.range, self.code, self.message)
+
+
+def dotted(path: Pointer) -> str:
+    """A path as people write it: `workers.gpu.nodes`, `availabilityZones[1]`."""
+    text = ""
+    for part in path:
+        if isinstance(part, int):
+            text += f"[{part}]"
+        else:
+            text += f".{part}" if text else part
+    return text or "(the whole file)"

@@ -1,0 +1,105 @@
+"""Findings as text, one line each, JSON, or annotations for GitHub Actions."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+
+from generator.diagnostics.finding import Finding, Severity
+
+FORMATS = ("text", "concise", "json", "github")
+
+
+def format_findings(findings: Iterable[Finding], sources: Mapping[str, str], output: str) -> str:
+    """All findings in the chosen format; `sources` maps a file's name to its text. Empty when there is nothing to say.
+
+    Raises:
+        ValueError: `output` is not one of FORMATS.
+    """
+    ordered = sorted(findings, key=lambda f: f.sort_key)
+    if output == "json":
+        return json.dumps({"version": 1, "findings": [as_json(f) for f in ordered]}, indent=2) + "\n"
+    if output == "concise":
+        return "".join(_concise(f) + "\n" for f in ordered)
+    if output == "github":
+        return "".join(_github(f) + "\n" for f in ordered)
+    if output == "text":
+        return "\n".join(_text(f, sources.get(f.file, "")) for f in ordered)
+    raise ValueError(f"unknown output format {output!r}; choose from {', '.join(FORMATS)}")
+
+
+def as_json(finding: Finding) -> dict[str, object]:
+    """The JSON form of one finding, with lines and columns from 1 and `path` as a JSON pointer."""
+    start, end = finding.range.start, finding.range.end
+    return {
+        "code": finding.code,
+        "severity": finding.severity.value,
+        "message": finding.message,
+        "file": finding.file,
+        "path": finding.pointer,
+        "range": {
+            "start": {"line": start.line, "column": start.column},
+            "end": {"line": end.line, "column": end.column},
+        },
+        "notes": list(finding.notes),
+        "help": finding.help,
+    }
+
+
+def summary(findings: Iterable[Finding]) -> str:
+    """`2 errors, 1 warning`."""
+    counts = dict.fromkeys(Severity, 0)
+    for finding in findings:
+        counts[finding.severity] += 1
+    parts = [f"{n} {severity.value}{'' if n == 1 else 's'}" for severity, n in counts.items() if n]
+    return ", ".join(parts) or "no findings"
+
+
+def _concise(f: Finding) -> str:
+    start = f.range.start
+    return f"{f.file}:{start.line}:{start.column}: {f.severity.value}[{f.code}] {f.message}"
+
+
+def _github(f: Finding) -> str:
+    """A workflow command; `%`, CR and LF are escaped as GitHub asks, `:` and `,` in properties too."""
+
+    def data(text: str) -> str:
+        return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+    def prop(text: str) -> str:
+        return data(text).replace(":", "%3A").replace(",", "%2C")
+
+    start, end = f.range.start, f.range.end
+    body = f.message if not f.help else f"{f.message}\nhelp: {f.help}"
+    return (
+        f"::{f.severity.value} file={prop(f.file)},line={start.line},col={start.column},"
+        f"endLine={end.line},endColumn={end.column},title={prop(f.code)}::{data(body)}"
+    )
+
+
+def _text(f: Finding, text: str) -> str:
+    """The long form: message, place, the marked line, notes and help."""
+    start, end = f.range.start, f.range.end
+    lines = text.splitlines()
+    out = [f"{f.severity.value}[{f.code}]: {f.message}", f"  --> {f.file}:{start.line}:{start.column}"]
+    gutter = len(str(start.line))
+    if 1 <= start.line <= len(lines):
+        # A tab is as wide as a reader's terminal makes it: keep the caret line's tabs where the text has them.
+        line = _printable(lines[start.line - 1])
+        pad = "".join("\t" if c == "\t" else " " for c in line[: start.column - 1])
+        width = max(1, (end.column if end.line == start.line else len(line) + 1) - start.column)
+        label = f" {f.label}" if f.label else ""
+        out += [
+            f"{' ' * gutter} |",
+            f"{start.line} | {line}",
+            f"{' ' * gutter} | {pad}{'^' * width}{label}",
+        ]
+    out += [f"{' ' * gutter} = note: {note}" for note in f.notes]
+    if f.help:
+        out.append(f"{' ' * gutter} = help: {f.help}")
+    return "\n".join(out) + "\n"
+
+
+def _printable(line: str) -> str:
+    """Control characters of a hostile file must not reach the terminal."""
+    return "".join(c if c == "\t" or c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in line)

@@ -1,0 +1,59 @@
+"""What all models share, and the types of single values."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, StringConstraints
+from pydantic.alias_generators import to_camel
+
+
+class Model(BaseModel):
+    """A closed, immutable map. Keys are camelCase in files, snake_case in Python; nothing is coerced."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        strict=True,
+        frozen=True,
+        alias_generator=to_camel,
+        validate_by_name=False,
+        validate_by_alias=True,
+        use_attribute_docstrings=True,
+    )
+
+
+_NAME = r"^[a-z]([-a-z0-9]*[a-z0-9])?$"
+_MEMORY = r"^[1-9][0-9]{0,6}(Mi|Gi)$"
+_REGION = r"^[a-z]{2}(-[a-z]+)+-[0-9]$"
+_ZONE = r"^[a-z]{2}(-[a-z]+)+-[0-9][a-z]$"
+VERSION = r"^[0-9]+\.[0-9]+\.[0-9]+$"
+KUBERNETES_VERSION = r"^1\.[0-9]{2}$"
+RUN_ID = r"^[A-Za-z0-9._-]*$"
+
+# Pattern → (what the value must be, what to do), as a person would say it.
+FORMS = {
+    _NAME: (
+        "a name of lower-case letters, digits and hyphens that starts with a letter",
+        "use lower-case letters, digits and hyphens; start with a letter, end with a letter or digit",
+    ),
+    _MEMORY: ("a size such as 160Gi or 512Mi", "write a whole number followed by Gi or Mi"),
+    _REGION: ("an AWS region such as us-west-2", "write the region's code"),
+    _ZONE: (
+        "an availability zone such as us-west-2a",
+        "write the region's code followed by the zone's letter",
+    ),
+    VERSION: ("a version such as 1.6.1", "write all three numbers"),
+    KUBERNETES_VERSION: (
+        'a Kubernetes minor version such as "1.36"',
+        "write major and minor version, in quotes",
+    ),
+    RUN_ID: ("letters, digits, dots, hyphens and underscores", "use only these"),
+}
+
+# DNS-1035: what KubeRay asks of names (it must start with a letter). Lengths are rules of their own (RTD501).
+Name = Annotated[str, StringConstraints(pattern=_NAME, max_length=63)]
+# A whole count of bytes with a binary suffix, as Kubernetes writes memory.
+Memory = Annotated[str, StringConstraints(pattern=_MEMORY)]
+Region = Annotated[str, StringConstraints(pattern=_REGION)]
+Zone = Annotated[str, StringConstraints(pattern=_ZONE)]
+Text = Annotated[str, StringConstraints(min_length=1, max_length=512)]

@@ -1,0 +1,1 @@
+"""What an environment will use and cost. Arithmetic only: no file, no network."""

@@ -1,0 +1,80 @@
+"""Price per hour, as a sum of components.
+
+Instances at the on-demand price of the cluster's region (`generator/catalog/instances.csv`), Capacity Blocks at their
+own price, and, for a cluster that eksctl makes, its control plane and one NAT gateway. Storage and traffic are left out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from generator.catalog import LOCAL, InstanceType, prices
+from generator.resolve import Group, Resolved
+
+
+@dataclass(frozen=True, slots=True)
+class Component:
+    """`quantity` pieces at `usd_per_hour_each`; None where the catalogue has no price."""
+
+    name: str
+    quantity: int
+    usd_per_hour_each: float | None
+    note: str = ""
+
+    @property
+    def usd_per_hour(self) -> float | None:
+        return None if self.usd_per_hour_each is None else self.quantity * self.usd_per_hour_each
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """All components. `usd_per_hour` is the sum of those with a known price."""
+
+    components: tuple[Component, ...]
+    as_of: str
+    notes: tuple[str, ...]
+
+    @property
+    def usd_per_hour(self) -> float:
+        return sum(c.usd_per_hour or 0.0 for c in self.components)
+
+    @property
+    def complete(self) -> bool:
+        return all(c.usd_per_hour_each is not None for c in self.components)
+
+
+def cost(resolved: Resolved) -> Cost:
+    """The price of one environment while all its nodes run, in USD per hour."""
+    cluster = resolved.cluster
+    region = cluster.region if cluster is not None else None
+    components = [_group(group, region) for group in resolved.groups]
+    notes = []
+    if cluster is not None and cluster.managed == "eksctl":
+        system = resolved.head.type
+        if system is not None:
+            each = _on_demand(system, region)
+            components.append(Component(f"system nodes, {system.name}", cluster.system_nodes.count, each))
+        components.append(Component("EKS control plane", 1, prices()["eks_control_plane"].usd_per_hour))
+        components.append(Component("NAT gateway", 1, prices()["nat_gateway"].usd_per_hour, "and 0.045 USD per GB"))
+    elif cluster is not None:
+        notes.append("the cluster exists already: its control plane, NAT gateway and system nodes are not counted")
+    if any(g.capacity.kind == "spot" for g in resolved.groups):
+        notes.append("spot nodes are counted at the on-demand price, which they do not exceed")
+    notes.append("storage, traffic between zones and data through the NAT gateway are not counted")
+    return Cost(tuple(components), prices()["instances"].as_of, tuple(notes))
+
+
+def _group(group: Group, region: str | None) -> Component:
+    name = f"workers `{group.name}`, {group.type.name}"
+    if group.type.name == LOCAL:
+        return Component(name, group.nodes, 0.0, "this machine")
+    if group.capacity.kind == "capacityBlock":
+        return Component(name, group.nodes, group.type.capacity_block_usd_per_hour, "Capacity Block, paid up front")
+    note = {"spot": "spot: at most", "reservation": "reserved: paid whether used or not"}.get(group.capacity.kind, "")
+    return Component(name, group.nodes, _on_demand(group.type, region), note)
+
+
+def _on_demand(found: InstanceType, region: str | None) -> float | None:
+    if found.name == LOCAL:
+        return 0.0
+    return found.usd_per_hour.get(region or "")

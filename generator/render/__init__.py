@@ -1,0 +1,158 @@
+"""From resolved numbers to a tree of files in memory: {path: text}. `generator.render.write` writes it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from generator.catalog import LOCAL
+from generator.model.environment import ClaimStorage, Environment, S3Storage
+from generator.project import Loaded
+from generator.render.header import with_header
+from generator.resolve import Group, Resolved, memory_text, resolve
+
+if TYPE_CHECKING:
+    from jinja2 import Environment as Templates
+
+NODE_GROUP_LABEL = "ray-train-dlc/node-group"
+
+
+def values_path(folder: str) -> str:
+    return f"environments/{folder}/generated/values.yaml"
+
+
+def clusterconfig_path(cluster: str) -> str:
+    return f"eksctl/{cluster}.yaml"
+
+
+def render(loaded: Loaded) -> dict[str, str]:
+    """All files that one environment generates, by path from the project's root.
+
+    `loaded` must have no findings of severity error. The ClusterConfig holds the node groups of every environment on
+    the cluster; a neighbour with errors is refused when it is checked itself.
+    """
+    environment = loaded.environment.model
+    cluster = loaded.cluster.model if loaded.cluster is not None else None
+    if environment is None or cluster is None or loaded.cluster is None:
+        raise ValueError(f"environment {loaded.folder} has errors and cannot be rendered")
+    mine = resolve(environment, cluster)
+    tree = {values_path(loaded.folder): _values(loaded, mine)}
+    if cluster.managed == "eksctl":
+        tree[clusterconfig_path(cluster.name)] = _clusterconfig(loaded, mine)
+    return tree
+
+
+def _values(loaded: Loaded, resolved: Resolved) -> str:
+    environment, cluster = resolved.environment, resolved.cluster
+    assert cluster is not None and loaded.cluster is not None  # noqa: S101  (render() checked)
+    body = (
+        _templates()
+        .get_template("values.yaml.j2")
+        .render(
+            version_file=f"environments/{loaded.folder}/version.yaml",
+            cluster_name=cluster.name,
+            environment=environment,
+            head=resolved.head,
+            head_selector=_head_selector(resolved),
+            groups=resolved.groups,
+            selectors={group.name: _selector(group, cluster.managed) for group in resolved.groups},
+            storage=environment.training.storage.model_dump(by_alias=True),
+        )
+    )
+    return with_header(body, [loaded.environment.source.file, loaded.cluster.source.file])
+
+
+def _clusterconfig(loaded: Loaded, mine: Resolved) -> str:
+    cluster = mine.cluster
+    assert cluster is not None and loaded.cluster is not None  # noqa: S101  (render() checked)
+    everyone = sorted([(loaded.folder, mine.environment), *loaded.neighbours])
+    items = [
+        {"folder": folder, "group": group}
+        for folder, environment in everyone
+        for group in resolve(environment, cluster).groups
+    ]
+    path = clusterconfig_path(cluster.name)
+    body = (
+        _templates()
+        .get_template("clusterconfig.yaml.j2")
+        .render(path=path, cluster=cluster, node_groups=items, associations=list(_associations(e for _, e in everyone)))
+    )
+    return with_header(body, [loaded.cluster.source.file, *(f"environments/{f}/environment.yaml" for f, _ in everyone)])
+
+
+def _associations(environments: Iterator[Environment]) -> Iterator[dict[str, str]]:
+    """One Pod Identity association per environment that keeps its checkpoints in S3."""
+    for environment in environments:
+        storage = environment.training.storage
+        if isinstance(storage, S3Storage):
+            bucket, _, prefix = storage.uri.removeprefix("s3://").partition("/")
+            prefix = prefix.rstrip("/")
+            yield {
+                "namespace": environment.namespace,
+                "service_account": environment.name,
+                "bucket": bucket,
+                "prefix": f"{prefix}/" if prefix else "",
+            }
+
+
+def _selector(group: Group, managed: str) -> dict[str, str]:
+    """Labels that only this group's nodes have: ours where eksctl puts them, else what every EKS node has."""
+    if group.type.name == LOCAL:
+        return {}
+    if managed == "eksctl":
+        return {NODE_GROUP_LABEL: group.node_group}
+    zone = {"topology.kubernetes.io/zone": group.zone} if group.zone else {}
+    return {"node.kubernetes.io/instance-type": group.type.name, **zone}
+
+
+def _head_selector(resolved: Resolved) -> dict[str, str]:
+    cluster, head = resolved.cluster, resolved.head
+    if cluster is None or head.type is None or head.type.name == LOCAL:
+        return {}
+    if cluster.managed == "eksctl":
+        return {NODE_GROUP_LABEL: "system"}
+    return {"node.kubernetes.io/instance-type": head.type.name}
+
+
+@cache
+def _templates() -> Templates:
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    # The output is YAML, never HTML: escaping would corrupt it. Every value goes through `q`.
+    templates = Environment(  # noqa: S701
+        loader=PackageLoader("generator.render"), undefined=StrictUndefined, keep_trailing_newline=True
+    )
+    templates.filters["q"] = quote
+    templates.filters["memory"] = memory_text
+    return templates
+
+
+def quote(value: Any) -> str:
+    """Any plain value as one line of YAML. JSON is YAML, so text cannot break out of its quotes."""
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{_key(key)}: {quote(value[key])}" for key in sorted(value)) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(quote(item) for item in value) + "]"
+    if isinstance(value, float):
+        return _float(value)
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _key(key: str) -> str:
+    return json.dumps(key, ensure_ascii=False)
+
+
+def _float(value: float) -> str:
+    """A float that YAML 1.1 readers (Helm's among them) take for a number: 1e-05 without a dot would be text."""
+    text = repr(value)
+    mantissa, e, exponent = text.partition("e")
+    return (
+        f"{mantissa if '.' in mantissa else mantissa + '.0'}e{exponent if exponent[0] in '+-' else '+' + exponent}"
+        if e
+        else text
+    )
+
+
+__all__ = ["ClaimStorage", "clusterconfig_path", "quote", "render", "values_path"]

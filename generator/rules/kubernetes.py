@@ -1,0 +1,93 @@
+"""Kubernetes, KubeRay and what eksctl needs (5xx)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from generator.diagnostics.finding import Finding
+from generator.resolve import node_group_name
+from generator.rules.context import Context
+
+# Kubernetes versions that the chart is rendered and validated for, as minor numbers of major version 1.
+OLDEST_KUBERNETES, NEWEST_KUBERNETES = 34, 37
+OLDEST_KUBERAY = (1, 6, 0)  # preRunningDeadlineSeconds; token authentication as the chart sets it
+
+
+def kubernetes_version(ctx: Context) -> Iterator[Finding]:
+    if ctx.cluster is None or ctx.cluster.kubernetes_version is None:
+        return
+    minor = int(ctx.cluster.kubernetes_version.split(".")[1])
+    if not OLDEST_KUBERNETES <= minor <= NEWEST_KUBERNETES:
+        yield ctx.in_cluster(
+            "RTD502",
+            "kubernetesVersion",
+            message=f"Kubernetes {ctx.cluster.kubernetes_version} is not supported",
+            help=f'choose "1.{OLDEST_KUBERNETES}" to "1.{NEWEST_KUBERNETES}"',
+        )
+
+
+def kuberay_version(ctx: Context) -> Iterator[Finding]:
+    if ctx.cluster is None:
+        return
+    written = ctx.cluster.platform.kuberay
+    if tuple(int(part) for part in written.split(".")) < OLDEST_KUBERAY:
+        yield ctx.in_cluster(
+            "RTD503",
+            "platform",
+            "kuberay",
+            message=f"KubeRay {written} is too old",
+            notes=("the RayJob uses preRunningDeadlineSeconds, which 1.6.0 brought",),
+            help="use 1.6.0 or later; 1.6.1 is tested",
+        )
+
+
+def eksctl_needs(ctx: Context) -> Iterator[Finding]:
+    cluster = ctx.cluster
+    if cluster is None or cluster.managed != "eksctl":
+        return
+    for key, value in (("region", cluster.region), ("kubernetesVersion", cluster.kubernetes_version)):
+        if value is None:
+            yield ctx.in_cluster(
+                "RTD505",
+                key,
+                message=f"`{key}` is missing: eksctl makes this cluster",
+                on_key=True,
+                help=f"add {key}, or set managed to existing",
+            )
+
+
+def neighbours(ctx: Context) -> Iterator[Finding]:
+    """Environments on one cluster: each has its own objects and node groups."""
+    mine = {node_group_name(ctx.environment.name, group): group for group in ctx.environment.workers}
+    if "system" in mine:
+        yield ctx.in_environment(
+            "RTD504",
+            "workers",
+            mine["system"],
+            message="the node group `system` is the cluster's own",
+            on_key=True,
+            help="rename the group or the environment",
+        )
+    for folder, other in ctx.loaded.neighbours:
+        if other.name == ctx.environment.name and other.namespace == ctx.environment.namespace:
+            yield ctx.in_environment(
+                "RTD504",
+                "namespace",
+                on_key="namespace" not in ctx.loaded.environment.source.data,
+                message=f"environment `{folder}` has the same name and namespace on cluster `{other.cluster}`",
+                help="give one of them another namespace or name",
+            )
+        for group in other.workers:
+            clash = mine.get(node_group_name(other.name, group))
+            if clash is not None:
+                yield ctx.in_environment(
+                    "RTD504",
+                    "workers",
+                    clash,
+                    on_key=True,
+                    message=f"the node group `{node_group_name(other.name, group)}` is also that of environment `{folder}`",
+                    help="rename one of the groups",
+                )
+
+
+RULES = (kubernetes_version, kuberay_version, eksctl_needs, neighbours)

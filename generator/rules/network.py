@@ -1,0 +1,139 @@
+"""EFA and availability zones (3xx). Sources: AWS EFA guide; eksctl 0.215 pkg/apis/eksctl.io/v1alpha5/validation.go."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from generator import catalog
+from generator.catalog import LOCAL, instance_types
+from generator.diagnostics.finding import Finding
+from generator.rules.context import Context
+
+
+def efa_available(ctx: Context) -> Iterator[Finding]:
+    for group, written in ctx.groups():
+        if written.efa == "required" and group.type.efa_interfaces == 0:
+            model = group.type.gpu_model
+            larger = [
+                t.name
+                for t in instance_types().values()
+                if model and t.gpu_model == model and t.efa_interfaces and not t.refused
+            ]
+            yield ctx.in_environment(
+                "RTD301",
+                "workers",
+                group.name,
+                "efa",
+                message=f"{group.type.name} has no EFA",
+                help=f"choose a type with EFA ({', '.join(larger)}), or set efa to disabled"
+                if larger
+                else "set efa to disabled",
+            )
+
+
+def efa_zone(ctx: Context) -> Iterator[Finding]:
+    for group, written in ctx.groups():
+        if group.interfaces and written.availability_zone is None:
+            zones = ctx.cluster.availability_zones if ctx.cluster is not None else []
+            yield ctx.in_environment(
+                "RTD302",
+                "workers",
+                group.name,
+                "availabilityZone",
+                on_key=True,
+                message=f"the group `{group.name}` uses EFA but names no availability zone",
+                notes=(
+                    "EFA traffic does not leave its zone; without one zone eksctl spreads the group over all subnets",
+                ),
+                help=f"add availabilityZone: {zones[0] if zones else 'the zone with capacity'}",
+            )
+
+
+def tcp_between_nodes(ctx: Context) -> Iterator[Finding]:
+    if ctx.resolved.nodes < 2:
+        return
+    for group, written in ctx.groups():
+        if group.interfaces == 0 and group.type.name != LOCAL:
+            why = (
+                "EFA is disabled"
+                if written.efa == "disabled" and group.type.efa_interfaces
+                else f"{group.type.name} has no EFA"
+            )
+            yield ctx.in_environment(
+                "RTD306",
+                "workers",
+                group.name,
+                "efa",
+                on_key=written.efa is None,
+                message=f"{ctx.resolved.nodes} nodes will talk over TCP: {why}",
+                help="set efa to required"
+                if group.type.efa_interfaces
+                else "choose a type with EFA, or train on one node",
+            )
+
+
+def zones_of_region(ctx: Context) -> Iterator[Finding]:
+    if ctx.cluster is None or ctx.cluster.region is None:
+        return
+    region = ctx.cluster.region
+    known = catalog.zones().get(region)
+
+    def wrong(zone: str) -> bool:
+        return zone not in known if known is not None else zone[:-1] != region
+
+    choices = ", ".join(sorted(known)) if known is not None else f"{region}a and so on"
+    for index, zone in enumerate(ctx.cluster.availability_zones):
+        if wrong(zone):
+            yield ctx.in_cluster(
+                "RTD303",
+                "availabilityZones",
+                index,
+                message=f"{zone} is not a zone of {region}",
+                help=f"choose from {choices}",
+            )
+    for name, group in ctx.environment.workers.items():
+        if group.availability_zone is not None and wrong(group.availability_zone):
+            yield ctx.in_environment(
+                "RTD303",
+                "workers",
+                name,
+                "availabilityZone",
+                message=f"{group.availability_zone} is not a zone of {region}",
+                help=f"choose from {choices}",
+            )
+
+
+def zone_of_cluster(ctx: Context) -> Iterator[Finding]:
+    if ctx.cluster is None or not ctx.cluster.availability_zones:
+        return
+    zones = ctx.cluster.availability_zones
+    for name, group in ctx.environment.workers.items():
+        zone = group.availability_zone
+        if zone is not None and zone not in zones and zone[:-1] == (ctx.cluster.region or zone[:-1]):
+            yield ctx.in_environment(
+                "RTD304",
+                "workers",
+                name,
+                "availabilityZone",
+                message=f"{zone} is not among the zones of cluster `{ctx.cluster.name}`",
+                notes=(f"the cluster has subnets in {', '.join(zones)}",),
+                help=f"use one of these, or add {zone} to availabilityZones in {ctx.loaded.cluster.source.file if ctx.loaded.cluster else ''}",
+            )
+
+
+def two_zones(ctx: Context) -> Iterator[Finding]:
+    cluster = ctx.cluster
+    if cluster is None or cluster.managed != "eksctl":
+        return
+    distinct = len(set(cluster.availability_zones))
+    if distinct < 2:
+        yield ctx.in_cluster(
+            "RTD305",
+            "availabilityZones",
+            message=f"the cluster has {distinct or 'no'} availability zone{'s' if not distinct else ''}, but EKS needs two",
+            help="name two zones; the GPU nodes still use only theirs",
+            on_key=not cluster.availability_zones,
+        )
+
+
+RULES = (efa_available, efa_zone, tcp_between_nodes, zones_of_region, zone_of_cluster, two_zones)

@@ -1,0 +1,62 @@
+"""Where checkpoints go (6xx)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from generator.diagnostics.finding import Finding
+from generator.model.environment import S3Storage
+from generator.rules.context import Context
+
+# Bucket names: Amazon S3 user guide, "General purpose bucket naming rules".
+_BUCKET = re.compile(
+    r"(?!xn--|sthree-|amzn-s3-demo-)(?!.*(-s3alias|--ol-s3|--x-s3)$)(?!.*\.\.)[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]"
+)
+_IP = re.compile(r"[0-9]+(\.[0-9]+){3}")
+# What can stand in a key without escaping, and in a URL of pyarrow's.
+_PREFIX = re.compile(r"(/[A-Za-z0-9._=-]+)*/?")
+
+
+def shared(ctx: Context) -> Iterator[Finding]:
+    nodes = ctx.resolved.nodes
+    if nodes > 1 and ctx.environment.mode == "job" and ctx.environment.training.storage.kind == "none":
+        yield ctx.in_environment(
+            "RTD601",
+            "training",
+            "storage",
+            "kind",
+            message=f"{nodes} nodes need storage that all of them reach",
+            notes=(
+                "each rank writes its part of a checkpoint; on the nodes' own disks no one could put the parts together",
+            ),
+            help="set training.storage, for example {kind: s3, uri: s3://bucket/prefix} or {kind: fsx, claimName: name}",
+            on_key=True,
+        )
+
+
+def s3_uri(ctx: Context) -> Iterator[Finding]:
+    storage = ctx.environment.training.storage
+    if not isinstance(storage, S3Storage):
+        return
+    scheme, _, rest = storage.uri.partition("://")
+    bucket, slash, prefix = rest.partition("/")
+    problem = ""
+    if scheme != "s3":
+        problem = "it does not start with s3://"
+    elif not _BUCKET.fullmatch(bucket) or _IP.fullmatch(bucket):
+        problem = f"`{bucket}` is not a bucket name"
+    elif not _PREFIX.fullmatch(slash + prefix) or any(part in (".", "..") for part in prefix.split("/")):
+        problem = f"the prefix `{prefix}` has empty parts or characters that need escaping"
+    if problem:
+        yield ctx.in_environment(
+            "RTD602",
+            "training",
+            "storage",
+            "uri",
+            message=f"`{storage.uri}` is not an S3 location: {problem}",
+            help="write s3://bucket/prefix",
+        )
+
+
+RULES = (shared, s3_uri)

@@ -1,0 +1,297 @@
+"""YAML files with the line and column of every node.
+
+Values are plain Python (dict, list, str, int, float, bool, None) under the YAML 1.2 core schema: `yes` and `2026-12-01`
+are text, `1.30` is a number. Every key and value can be found again by its path. Nothing is raised for bad content:
+it becomes findings.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from generator.diagnostics.codes import CODES
+from generator.diagnostics.finding import START_OF_FILE, Finding, Pointer, Position, Range
+
+# ruamel.yaml's nodes are not typed: attributes that only some kinds have, and no stubs.
+Node = Any
+
+MAX_BYTES = 1 << 20
+MAX_NODES = 20_000  # after aliases are followed: a "billion laughs" file ends here
+MAX_DEPTH = 50
+_TAG = "tag:yaml.org,2002:"
+_MAX_INTEGER_DIGITS = 18  # beyond it no number of ours makes sense, and Python's own conversion has a limit
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One parsed file. `file` is its name as findings show it, `text` what it holds."""
+
+    file: str
+    text: str
+    data: Any = None
+    findings: tuple[Finding, ...] = ()
+    keys: dict[Pointer, Range] = field(default_factory=dict)
+    values: dict[Pointer, Range] = field(default_factory=dict)
+
+    def value_range(self, path: Pointer) -> Range:
+        """Where the value at `path` stands; for a path that is not in the file, its nearest ancestor's key."""
+        if path in self.values:
+            return self.values[path]
+        return self.key_range(path)
+
+    def key_range(self, path: Pointer) -> Range:
+        """Where the key of `path` stands; for a path that is not in the file, the key of its nearest ancestor."""
+        while path:
+            if path in self.keys:
+                return self.keys[path]
+            if path in self.values:  # an item of a list has no key
+                return self.values[path]
+            path = path[:-1]
+        return min(self.keys.values(), default=START_OF_FILE)
+
+    def finding(self, code: str, path: Pointer, message: str, *, on_key: bool = False, **rest: Any) -> Finding:
+        """A finding of `code`'s usual severity at `path`. `rest` goes to `Finding`."""
+        where = self.key_range(path) if on_key else self.value_range(path)
+        rest.setdefault("severity", CODES[code].severity)
+        return Finding(code=code, message=message, file=self.file, path=path, range=where, **rest)
+
+
+def read(path: Path, shown_as: str) -> Source:
+    """Read and parse one file; what cannot be read becomes a finding RTD106."""
+    try:
+        with path.open("rb") as handle:
+            raw = handle.read(MAX_BYTES + 1)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        return _broken(
+            shown_as, "", "RTD106", f"cannot read {shown_as}: {reason}", help="create it, or correct the name"
+        )
+    return parse(raw, shown_as)
+
+
+def parse(raw: bytes, shown_as: str) -> Source:
+    """Parse the bytes of one file."""
+    if len(raw) > MAX_BYTES:
+        return _broken(
+            shown_as,
+            "",
+            "RTD108",
+            f"the file is larger than {MAX_BYTES:,} bytes",
+            help="split it, or remove what is not ours",
+        )
+    try:
+        text = raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = raw.count(b"\n", 0, error.start) + 1
+        where = Position(line, error.start - (raw.rfind(b"\n", 0, error.start) + 1) + 1)
+        return _broken(
+            shown_as,
+            "",
+            "RTD101",
+            f"not UTF-8 text: byte 0x{raw[error.start]:02x}",
+            where,
+            help="save the file as UTF-8",
+        )
+    # Columns and lines are ruamel's; it counts \r\n as one break, and so must the printed source.
+    from ruamel.yaml import YAML
+    from ruamel.yaml.error import MarkedYAMLError, YAMLError
+
+    yaml = YAML(typ="safe", pure=True)
+    try:
+        node = yaml.compose(text)
+        if node is None:
+            return _broken(
+                shown_as,
+                text,
+                "RTD101",
+                "the file is empty",
+                help="see `python -m generator new --help` for a filled one",
+            )
+        return _Builder(yaml.constructor, shown_as, text).build(node)
+    except MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        where = Position(mark.line + 1, mark.column + 1) if mark else Position(1, 1)
+        problem = " ".join(str(part) for part in (error.context, error.problem) if part)
+        return _broken(
+            shown_as,
+            text,
+            "RTD101",
+            f"not valid YAML: {problem}",
+            where,
+            help="correct the syntax here, or on the line before",
+        )
+    except RecursionError:
+        return _broken(
+            shown_as,
+            text,
+            "RTD108",
+            "the file is nested too deeply",
+            help="no key of ours lies deeper than 6 levels",
+        )
+    except (YAMLError, ValueError) as error:  # a reader error (control characters) carries no mark
+        position = getattr(error, "position", None)
+        where = Position(1, 1)
+        if isinstance(position, int):
+            before = text[:position]
+            where = Position(before.count("\n") + 1, position - (before.rfind("\n") + 1) + 1)
+        reason = getattr(error, "reason", None) or str(error)
+        return _broken(
+            shown_as,
+            text,
+            "RTD101",
+            f"not valid YAML: {reason}",
+            where,
+            help="remove the character, or quote and escape it",
+        )
+
+
+def _broken(file: str, text: str, code: str, message: str, at: Position | None = None, help: str = "") -> Source:
+    where = Range(at, Position(at.line, at.column + 1)) if at else START_OF_FILE
+    finding = Finding(code, CODES[code].severity, message, file, range=where, help=help)
+    return Source(file, text, None, (finding,))
+
+
+class _LimitError(ValueError):
+    """The file is too deep or, with its aliases followed, too large."""
+
+
+class _Builder:
+    """Walks a composed tree once: builds the data and notes where everything stands."""
+
+    def __init__(self, constructor: Any, file: str, text: str) -> None:
+        self.constructor = constructor
+        self.file = file
+        self.text = text
+        self.keys: dict[Pointer, Range] = {}
+        self.values: dict[Pointer, Range] = {}
+        self.findings: list[Finding] = []
+        self.count = 0
+
+    def build(self, node: Node) -> Source:
+        try:
+            data = self.visit(node, ())
+        except _LimitError as error:
+            return _broken(
+                self.file,
+                self.text,
+                "RTD108",
+                str(error),
+                help="no file of ours needs this; write the values out",
+            )
+        return Source(self.file, self.text, data, tuple(self.findings), self.keys, self.values)
+
+    def visit(self, node: Node, path: Pointer) -> Any:
+        self.count += 1
+        if self.count > MAX_NODES:
+            raise _LimitError(f"more than {MAX_NODES:,} values once aliases are followed")
+        if len(path) > MAX_DEPTH:
+            raise _LimitError(f"nested deeper than {MAX_DEPTH} levels")
+        kind = str(node.tag).removeprefix(_TAG)
+        if isinstance(node.value, str):
+            self.values[path] = _value_range(node) if node.value or node.style else self._empty(path, node)
+            return self._scalar(node, kind, path)
+        if kind == "seq":
+            self.values[path] = _value_range(node)
+            return [self.visit(child, (*path, index)) for index, child in enumerate(node.value)]
+        if kind == "map":
+            self.values[path] = _value_range(node)
+            return self._map(node, path)
+        return self._refuse(node, path, f"the tag {node.tag!s} is not used here", "remove the tag")
+
+    def _map(self, node: Node, path: Pointer) -> dict[str, Any]:
+        data: dict[str, Any] = {}
+        merged: dict[str, Any] = {}
+        for key_node, value_node in node.value:
+            if str(key_node.tag) == _TAG + "merge":
+                merged |= self._merged(value_node, path)
+                continue
+            if not isinstance(key_node.value, str):
+                self._refuse(key_node, path, "a key must be plain text", "write the key as text")
+                continue
+            key = key_node.value
+            here = (*path, key)
+            if key in data:
+                first = self.keys[here].start
+                self._say(
+                    "RTD102",
+                    here,
+                    _value_range(key_node),
+                    f"`{key}` stands twice in this map",
+                    notes=(f"the first is at line {first.line}, column {first.column}",),
+                    help="keep one of the two",
+                )
+                continue
+            self.keys[here] = _value_range(key_node)
+            data[key] = self.visit(value_node, here)
+        return merged | data
+
+    def _merged(self, node: Node, path: Pointer) -> dict[str, Any]:
+        """The maps of a merge key `<<`; keys written out win over them."""
+        nodes = node.value if str(node.tag) == _TAG + "seq" else [node]
+        result: dict[str, Any] = {}
+        for child in reversed(nodes):
+            if str(child.tag) != _TAG + "map":
+                self._refuse(child, path, "`<<` merges maps only", "give it an alias of a map")
+                continue
+            result |= self._map(child, path)
+        return result
+
+    def _scalar(self, node: Node, kind: str, path: Pointer) -> Any:
+        if kind in ("str", "timestamp"):
+            if any(0xD800 <= ord(c) <= 0xDFFF for c in node.value):
+                return self._refuse(
+                    node, path, "the text holds half a character (a lone surrogate)", "remove the escape"
+                )
+            return str(node.value)
+        if kind == "null":
+            return None
+        if kind == "bool":
+            return str(node.value).lower() == "true"
+        if kind == "int":
+            if len(node.value) > _MAX_INTEGER_DIGITS:
+                return self._refuse(
+                    node, path, "the number is too large", "correct the number, or quote it if it is text"
+                )
+            return self._number(node, path, self.constructor.construct_yaml_int)
+        if kind == "float":
+            return self._number(node, path, self.constructor.construct_yaml_float)
+        return self._refuse(node, path, f"the tag {node.tag!s} is not used here", "remove the tag")
+
+    def _number(self, node: Node, path: Pointer, construct: Any) -> Any:
+        try:
+            number = construct(node)
+        except ValueError:
+            number = math.nan
+        if math.isfinite(number):
+            return number
+        return self._refuse(
+            node,
+            path,
+            f"`{node.value}` is not a finite number",
+            "correct the number, or quote it if it is text",
+        )
+
+    def _empty(self, path: Pointer, node: Node) -> Range:
+        """`key:` with nothing after it: YAML puts the empty value at the next token; point at the key instead."""
+        return self.keys.get(path, _value_range(node))
+
+    def _refuse(self, node: Node, path: Pointer, message: str, help: str) -> None:
+        self._say("RTD104", path, _value_range(node), message, help=help)
+
+    def _say(self, code: str, path: Pointer, where: Range, message: str, **rest: Any) -> None:
+        self.findings.append(Finding(code, CODES[code].severity, message, self.file, path, where, **rest))
+
+
+def _value_range(node: Node) -> Range:
+    """The text of a scalar or flow collection; of a block collection only its first character, for it has no end."""
+    start = Position(node.start_mark.line + 1, node.start_mark.column + 1)
+    if isinstance(node.value, str):
+        multiline = node.end_mark.line != node.start_mark.line
+        end = Position(start.line, start.column + 1) if multiline else Position(start.line, node.end_mark.column + 1)
+        return Range(start, end)
+    if node.flow_style:
+        return Range(start, Position(node.end_mark.line + 1, node.end_mark.column + 1))
+    return Range(start, Position(start.line, start.column + 1))
