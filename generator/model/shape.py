@@ -59,9 +59,12 @@ def shape(source: Source, model: type[ModelT]) -> Shaped[ModelT]:
         try:
             return Shaped(source, model.model_validate(data), tuple(found), tuple(pruned))
         except ValidationError as error:
+            before = tuple(pruned)
             for detail in error.errors(include_url=False, include_context=True):
                 path = _real_path(source.data, detail["loc"])
-                if path not in said:
+                # What an earlier round took out may leave a map empty: that is our doing, not the user's.
+                ours = any(gone[: len(path)] == path for gone in before)
+                if path not in said and not ours:
                     found.append(_finding(source, model, path, detail))
                     said.add(path)
                 # Without a required part the map around it is of no use: the rules go on without that map.

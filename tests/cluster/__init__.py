@@ -1,0 +1,1 @@
+"""Tests of what the project renders against the programs that will read it."""
