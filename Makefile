@@ -2,7 +2,10 @@
 # make test   everything that CI checks
 # Both set up .venv by themselves; they need Python 3.11 to 3.13 and make, `make test` also Go 1.26.
 
-PYTHON ?= $(firstword $(foreach v,3.13 3.12 3.11,$(if $(shell command -v python$(v)),python$(v))) python3)
+# The first Python that is there, works, and is new enough.
+GOOD := import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))
+PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 python; do \
+  "$$p" -c '$(GOOD)' 2>/dev/null && echo "$$p" && break; done)
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
@@ -51,9 +54,9 @@ clean: ## remove what make set up
 	rm -rf $(VENV) .local *.egg-info .mypy_cache .ruff_cache .pytest_cache
 
 $(VENV)/.made:
-	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' || \
-	  { echo "error: $(PYTHON) is $$($(PYTHON) --version 2>&1); Python 3.11 to 3.13 is needed. Name one: make PYTHON=/path/to/python3.12" >&2; exit 1; }
-	@$(PYTHON) -m venv $(VENV) || \
+	@test -n "$(PYTHON)" && "$(PYTHON)" -c '$(GOOD)' || \
+	  { echo "error: Python 3.11 to 3.13 is needed, and $(or $(PYTHON),python3) is not; name one: make PYTHON=/path/to/python3.12" >&2; exit 1; }
+	@"$(PYTHON)" -m venv $(VENV) || \
 	  { echo "error: $(PYTHON) cannot make a virtual environment; on Debian and Ubuntu: apt-get install python3-venv" >&2; exit 1; }
 	@touch $@
 

@@ -19,7 +19,7 @@ def base(name: str) -> str:
 
 
 def make(root: Path, **replaced: str) -> Path:
-    """Write environment `demo` and its cluster under `root`; `replaced` maps `environment`, `cluster`, `version` to text."""
+    """Write environment `demo` and its cluster to `root`; `replaced`: some files as text."""
     for name in FILES:
         path = root / PLACES[name]
         path.parent.mkdir(parents=True, exist_ok=True)

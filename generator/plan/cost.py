@@ -1,7 +1,7 @@
 """Price per hour, as a sum of components.
 
 Instances at the on-demand price of the cluster's region (`generator/catalog/instances.csv`), Capacity Blocks at their
-own price, and, for a cluster that eksctl makes, its control plane and one NAT gateway. Storage and traffic are left out.
+own price, and, for a cluster that eksctl makes, its control plane and one NAT gateway. Storage and traffic are out.
 """
 
 from __future__ import annotations

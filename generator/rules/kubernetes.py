@@ -59,15 +59,6 @@ def eksctl_needs(ctx: Context) -> Iterator[Finding]:
 def neighbours(ctx: Context) -> Iterator[Finding]:
     """Environments on one cluster: each has its own objects and node groups."""
     mine = {node_group_name(ctx.environment.name, group): group for group in ctx.environment.workers}
-    if "system" in mine:
-        yield ctx.in_environment(
-            "RTD504",
-            "workers",
-            mine["system"],
-            message="the node group `system` is the cluster's own",
-            on_key=True,
-            help="rename the group or the environment",
-        )
     for folder, other in ctx.loaded.neighbours:
         if other.name == ctx.environment.name and other.namespace == ctx.environment.namespace:
             yield ctx.in_environment(

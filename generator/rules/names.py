@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from generator.diagnostics.finding import Finding
+from generator.model.base import NAME
 from generator.resolve import node_group_name
 from generator.rules.context import Context
 
@@ -25,7 +27,9 @@ def file_names(ctx: Context) -> Iterator[Finding]:
             "RTD107",
             "name",
             message=f"the environment is called `{ctx.environment.name}` but its folder `{ctx.loaded.folder}`",
-            help=f"set name to {ctx.loaded.folder}, or rename the folder",
+            help=f"set name to {ctx.loaded.folder}, or rename the folder"
+            if re.fullmatch(NAME, ctx.loaded.folder)
+            else f"rename the folder to {ctx.environment.name}",
         )
     if ctx.cluster is not None and ctx.cluster.name != ctx.environment.cluster:
         yield ctx.in_cluster(

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from generator.diagnostics.finding import Finding
 from generator.rules.context import Context
-from training.config import argument_names, check_args, preset_names
+from training.config import argument_names, build, check_args, check_world_size, preset_names
 
 
 def preset(ctx: Context) -> Iterator[Finding]:
@@ -44,4 +44,29 @@ def arguments(ctx: Context) -> Iterator[Finding]:
         )
 
 
-RULES = (preset, arguments)
+def world_size(ctx: Context) -> Iterator[Finding]:
+    """The batch must divide among the ranks: training would stop with it on every node, after the nodes are paid for."""
+    training, ranks = ctx.environment.training, ctx.resolved.world_size
+    groups = ctx.resolved.groups
+    # What other rules already say about the groups leaves no number of ranks to speak of.
+    if len(groups) != len(ctx.environment.workers) or len({g.processes for g in groups}) != 1:
+        return
+    if ctx.environment.mode != "job" or any(g.gpus > g.type.gpus for g in groups):
+        return
+    if training.preset not in preset_names() or check_args(training.preset, training.args):
+        return
+    problem = check_world_size(build(training.preset, training.args).run, ranks)
+    if problem is not None:
+        yield ctx.in_environment(
+            "RTD109",
+            "training",
+            "args",
+            "global_batch_size",
+            message=problem.split(";")[0],
+            on_key="global_batch_size" not in training.args,
+            notes=(" + ".join(f"{g.nodes} × {g.processes} of {g.name}" for g in groups) + f": {ranks} ranks",),
+            help=f"set training.args.global_batch_size to{problem.partition('; take')[2]}, or another number of nodes",
+        )
+
+
+RULES = (preset, arguments, world_size)

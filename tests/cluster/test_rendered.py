@@ -1,4 +1,4 @@
-"""What this repository renders, judged by the code of what will read it: KubeRay's operator, eksctl, Kubernetes' schemas."""
+"""What this repository renders, judged by the code of what will read it: KubeRay, eksctl, Kubernetes' schemas."""
 
 from __future__ import annotations
 

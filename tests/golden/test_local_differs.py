@@ -1,4 +1,4 @@
-"""`local` runs the chart that `demo` installs: every key in which their RayJobs differ is listed here, and no other differs."""
+"""`local` runs the chart that `demo` installs: the keys in which their RayJobs differ are listed, no other."""
 
 from __future__ import annotations
 
@@ -36,7 +36,8 @@ WORKER_ONLY = {
     "spec.containers[0].resources.limits[nvidia.com/gpu]", "spec.containers[0].resources.requests[nvidia.com/gpu]",
     "spec.containers[0].resources.limits[vpc.amazonaws.com/efa]",
     "spec.containers[0].resources.requests[vpc.amazonaws.com/efa]",
-    "spec.containers[0].env[NVIDIA_VISIBLE_DEVICES]", "spec.containers[0].env[FI_PROVIDER]", "spec.containers[0].env[NCCL_DEBUG]",
+    "spec.containers[0].env[NVIDIA_VISIBLE_DEVICES]",
+    "spec.containers[0].env[FI_PROVIDER]", "spec.containers[0].env[NCCL_DEBUG]",
     "spec.containers[0].env[NCCL_DEBUG_FILE]", "spec.containers[0].env[NCCL_NET]",
     "spec.containers[0].env[NCCL_NET_PLUGIN]", "spec.containers[0].env[RTD_TRANSPORT_GDRDMA]",
     "spec.containers[0].env[RTD_TRANSPORT_INTERFACES]", "spec.containers[0].env[RTD_TRANSPORT_PROTOCOL]",
