@@ -1,0 +1,51 @@
+{{/* Rules of requirements.yaml: worker groups, each alone and all together. */}}
+
+{{- define "ray-train-dlc.check.groups" -}}
+{{- $groups := include "ray-train-dlc.groups" . | fromJson -}}
+{{- range $name, $group := $groups }}
+{{- $key := printf "workerGroups.%s" $name }}
+{{- $gpus := int64 $group.gpus }}
+{{- $processes := int64 $group.processesPerNode }}
+{{- if or (not (regexMatch "^[a-z]([-a-z0-9]*[a-z0-9])?$" $name)) (gt (len $name) 30) }}
+ERROR: workerGroups: {{ toJson $name }} is not a name for a group; use at most 30 lower-case letters, digits and dashes, first a letter
+{{- end }}
+{{- if eq $name "head" }}
+ERROR: {{ $key }}: "head" is the name of the head's own group in Kueue; use another
+{{- end }}
+{{- if lt (int64 $group.replicas) 1 }}
+ERROR: {{ $key }}.replicas: {{ $group.replicas }} nodes train nothing; set it to 1 or more, or the group to null
+{{- end }}
+{{- if and (gt $gpus 0) (gt $processes 0) }}
+ERROR: {{ $key }}.processesPerNode: {{ $processes }} next to {{ $gpus }} GPUs; one rank runs on each GPU, so remove it or set gpus to 0
+{{- end }}
+{{- if and (eq $gpus 0) (eq $processes 0) }}
+ERROR: {{ $key }}.processesPerNode: 0 without GPUs, so the group has no ranks; set it, or gpus, to 1 or more
+{{- end }}
+{{- if and (eq $gpus 0) (gt (int64 $group.efa) 0) }}
+ERROR: {{ $key }}.efa: {{ $group.efa }} without GPUs; only NCCL, which needs GPUs, uses EFA here, so set it to 0
+{{- end }}
+{{- end }}
+{{- include "ray-train-dlc.check.groupsAgree" (dict "groups" $groups) }}
+{{- end -}}
+
+{{/* All ranks are of one kind: a training has one number of ranks per node, one backend and one transport. */}}
+{{- define "ray-train-dlc.check.groupsAgree" -}}
+{{- $ranks := dict -}}
+{{- $gpus := dict -}}
+{{- $efa := dict -}}
+{{- range $name, $group := .groups -}}
+{{- $_ := set $ranks (include "ray-train-dlc.ranksPerNode" $group) $name -}}
+{{- $_ := set $gpus (gt (int64 $group.gpus) 0 | ternary "with GPUs" "without GPUs") $name -}}
+{{- $_ := set $efa (gt (int64 $group.efa) 0 | ternary "with EFA" "without EFA") $name -}}
+{{- end -}}
+{{- range list (list "ranks per node" $ranks) (list "GPUs" $gpus) (list "EFA" $efa) }}
+{{- $seen := index . 1 }}
+{{- if gt (len $seen) 1 }}
+{{- $parts := list }}
+{{- range $value, $name := $seen }}
+{{- $parts = append $parts (printf "%s has %s" $name $value) }}
+{{- end }}
+ERROR: workerGroups: groups differ in {{ index . 0 }} ({{ join ", " $parts | replace "has with" "is with" }}); make them equal, or install one group
+{{- end }}
+{{- end }}
+{{- end -}}

@@ -1,0 +1,36 @@
+{{/* Rules of requirements.yaml: names, labels and the path of a run. */}}
+
+{{- define "ray-train-dlc.check.names" -}}
+{{- $label := "^[a-z]([-a-z0-9]*[a-z0-9])?$" -}}
+{{- $v := .Values -}}
+{{- with $v.nameOverride }}
+{{- if or (not (regexMatch $label .)) (gt (len .) 53) }}
+ERROR: nameOverride: {{ toJson . }} is not a name for a RayCluster; use at most 53 lower-case letters, digits and dashes, first a letter
+{{- end }}
+{{- end }}
+{{- with $v.job.name }}
+{{- if or (not (regexMatch $label .)) (gt (len .) 47) }}
+ERROR: job.name: {{ toJson . }} has {{ len . }} characters and KubeRay takes 47 lower-case letters, digits and dashes, first a letter; shorten it, or leave it empty
+{{- end }}
+{{- end }}
+{{- with $v.clusterName }}
+{{- if or (not (regexMatch "^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$" .)) (gt (len .) 63) }}
+ERROR: clusterName: {{ toJson . }} is not a path segment and label; use at most 63 letters, digits, dots, dashes and underscores
+{{- end }}
+{{- end }}
+{{- with $v.serviceAccount.name }}
+{{- if not (regexMatch "^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$" .) }}
+ERROR: serviceAccount.name: {{ toJson . }} is not a name of a ServiceAccount; use lower-case letters, digits, dashes and dots
+{{- end }}
+{{- end }}
+{{- range $key, $value := $v.commonLabels }}
+{{- if regexMatch "^(helm\\.sh/chart|app\\.kubernetes\\.io/(name|instance|version|managed-by|component|created-by)|ray\\.io/.*|ray-train-dlc/.*)$" $key }}
+ERROR: commonLabels: {{ $key }} belongs to Helm, to the operator or to this chart; use a key with a prefix of your own
+{{- end }}
+{{- end }}
+{{- with $v.job.resumeFrom }}
+{{- if not (regexMatch "^[A-Za-z0-9/][A-Za-z0-9_.:/=-]*$" .) }}
+ERROR: job.resumeFrom: {{ toJson . }} is neither a run's name nor its path; give the name of its RayJob
+{{- end }}
+{{- end }}
+{{- end -}}

@@ -1,0 +1,36 @@
+{{/* Rules of requirements.yaml: the training's code, its arguments and its storage. */}}
+
+{{- define "ray-train-dlc.check.training" -}}
+{{- $training := .Values.training -}}
+{{- $storage := $training.storage -}}
+{{- $files := include "ray-train-dlc.files" . | fromJson -}}
+{{- $bytes := 0 -}}
+{{- range $files }}{{ $bytes = add $bytes (len .) }}{{ end -}}
+{{- if not (hasKey $files "train.py") }}
+ERROR: files/training: train.py is not there, and the job runs `python -m training.train`; copy training/*.py of the project into files/training/
+{{- end }}
+{{- if gt $bytes 204800 }}
+ERROR: files/training: {{ $bytes }} bytes, above 200 KiB (204800), too much for a ConfigMap that tools also keep in annotations; put the code into the image
+{{- end }}
+{{- if hasKey ($training.args | default dict) "preset" }}
+ERROR: training.args: preset is a value of its own; set training.preset
+{{- end }}
+{{- if eq $storage.kind "s3" }}
+{{- if not (regexMatch "^s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[A-Za-z0-9_.=-]+)*/?$" $storage.uri) }}
+ERROR: training.storage.uri: {{ toJson $storage.uri }} is not s3://bucket/prefix (letters, digits, and _ . = - in the prefix); set it for kind s3
+{{- end }}
+{{- else if $storage.uri }}
+ERROR: training.storage.uri: {{ toJson $storage.uri }} has no effect with kind {{ $storage.kind }}; set kind to s3, or remove it
+{{- end }}
+{{- if has $storage.kind (list "fsx" "pvc") }}
+{{- if not (regexMatch "^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$" $storage.claimName) }}
+ERROR: training.storage.claimName: {{ toJson $storage.claimName }} is not a name; set it to the PersistentVolumeClaim for kind {{ $storage.kind }}
+{{- end }}
+{{- else if $storage.claimName }}
+ERROR: training.storage.claimName: {{ toJson $storage.claimName }} has no effect with kind {{ $storage.kind }}; set kind to fsx or pvc, or remove it
+{{- end }}
+{{- $nodes := (include "ray-train-dlc.topology" . | fromJson).nodes | int64 }}
+{{- if and (eq .Values.mode "job") (eq $storage.kind "none") (gt $nodes 1) }}
+ERROR: training.storage.kind: none with {{ $nodes }} nodes; each would write its part of a checkpoint to its own disk, so set s3, fsx or pvc
+{{- end }}
+{{- end -}}

@@ -1,0 +1,99 @@
+{{/*
+Environment of the Ray containers: the contract with training/, and what Ray and NCCL need. An EnvVar list, sorted by name, for
+dict "root" $ "runName" "…" "role" "head|worker" "group" {…}.
+
+A variable with an empty value is left out, or printed without `value`: the operator writes the RayJob back once, without empty
+fields, and GitOps tools would see a difference for ever.
+*/}}
+{{- define "ray-train-dlc.env" -}}
+{{- $values := .root.Values -}}
+{{- $topology := include "ray-train-dlc.topology" .root | fromJson -}}
+{{- $grace := int64 $values.terminationGracePeriodSeconds -}}
+{{- $own := dict
+  "PYTHONPATH" "/opt/ray-train"
+  "RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S" (div (mul $grace 3) 4 | toString)
+  "RTD_RUN_NAME" .runName
+  "RTD_RUN_PATH" (include "ray-train-dlc.runPath" .)
+  "RTD_STORAGE_KIND" $values.training.storage.kind
+  "RTD_NODES" (int64 $topology.nodes | toString)
+  "RTD_GPUS_PER_NODE" (int64 $topology.gpusPerNode | toString)
+  "RTD_PROCESSES_PER_NODE" (int64 $topology.processesPerNode | toString)
+  "RTD_RESUME_FROM" $values.job.resumeFrom
+-}}
+{{- if eq (int64 .group.gpus) 0 -}}
+{{- /* The default container runtime of GPU nodes shows all GPUs to a pod that has asked for none. */ -}}
+{{- $_ := set $own "NVIDIA_VISIBLE_DEVICES" "void" -}}
+{{- end -}}
+{{- if eq .role "head" -}}
+{{- /* Ray kills the driver 3 s after its end signal unless told otherwise: too soon for a checkpoint. */ -}}
+{{- $_ := set $own "RAY_JOB_STOP_WAIT_TIME_S" (sub $grace 10 | toString) -}}
+{{- else if gt (int64 $topology.nodes) 1 -}}
+{{- $own = include "ray-train-dlc.transportEnv" .group | fromJson | merge $own -}}
+{{- end -}}
+{{- range $name, $value := $own -}}
+{{- if not $value -}}
+{{- $_ := unset $own $name -}}
+{{- end -}}
+{{- end -}}
+{{- $env := dict -}}
+{{- range $layer := list $values.env .group.env $own -}}
+{{- range $name, $value := $layer -}}
+{{- if kindIs "invalid" $value -}}
+{{- $_ := unset $env $name -}}
+{{- else -}}
+{{- $_ := set $env $name $value -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- range $name, $value := $env }}
+- name: {{ $name | quote }}
+  {{- if kindIs "map" $value }}
+  valueFrom:
+    {{- toYaml $value | nindent 4 }}
+  {{- else }}
+  {{- with include "ray-train-dlc.scalar" $value }}
+  value: {{ . | quote }}
+  {{- end }}
+  {{- end }}
+{{- end }}
+{{- end -}}
+
+{{/*
+Transport of a worker group when there is more than one node, as JSON. With EFA, NCCL_NET names the one network that NCCL may use: it
+refuses to start on anything else, where it would fall back to TCP in silence. Without EFA, and on a single node, NCCL_NET would
+make a working start fail, so it is not set.
+*/}}
+{{- define "ray-train-dlc.transportEnv" -}}
+{{- $env := dict "NCCL_SOCKET_IFNAME" "eth0" -}}
+{{- if gt (int64 .efa) 0 -}}
+{{- $env = merge $env (dict
+  "FI_PROVIDER" "efa"
+  "NCCL_NET_PLUGIN" "ofi"
+  "NCCL_NET" "Libfabric"
+  "NCCL_DEBUG" "INFO"
+  "NCCL_DEBUG_FILE" "/var/tmp/ray-train/nccl.%h.%p.log"
+  "RTD_TRANSPORT_PROVIDER" "efa"
+  "RTD_TRANSPORT_PROTOCOL" (.transport.protocol | default "")
+  "RTD_TRANSPORT_INTERFACES" (int64 .efa | toString)
+  "RTD_TRANSPORT_GDRDMA" (.transport.gdrdma | default false | toString)
+) -}}
+{{- end -}}
+{{- toJson $env -}}
+{{- end -}}
+
+{{/*
+Where the run's checkpoints and record are. An empty runName, for the content hash, leaves out what names the object
+(namespace and name) and keeps what decides where the data is.
+*/}}
+{{- define "ray-train-dlc.runPath" -}}
+{{- $storage := .root.Values.training.storage -}}
+{{- if eq $storage.kind "s3" -}}
+{{- trimSuffix "/" $storage.uri -}}
+{{- else if eq $storage.kind "none" -}}
+/var/tmp/ray-train/runs
+{{- else -}}
+/mnt/ray-train
+{{- end -}}
+/{{ include "ray-train-dlc.cluster" .root }}
+{{- with .runName }}/{{ $.root.Release.Namespace }}/{{ . }}{{ end -}}
+{{- end -}}

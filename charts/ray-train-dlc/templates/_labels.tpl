@@ -1,0 +1,67 @@
+{{/* commonLabels without the keys that a later values file has removed with null. */}}
+{{- define "ray-train-dlc.commonLabels" -}}
+{{- range $key, $value := .Values.commonLabels }}
+{{- if not (kindIs "invalid" $value) }}
+{{ $key | quote }}: {{ $value | quote }}
+{{- end }}
+{{- end }}
+{{- end -}}
+
+{{/* Labels of every object. */}}
+{{- define "ray-train-dlc.labels" -}}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-" }}
+app.kubernetes.io/name: {{ .Chart.Name }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+ray-train-dlc/cluster: {{ include "ray-train-dlc.cluster" . | quote }}
+ray-train-dlc/release: {{ include "ray-train-dlc.base" . | quote }}
+{{- include "ray-train-dlc.commonLabels" . }}
+{{- end -}}
+
+{{/*
+Labels of the pods: dict "root" $ "runName" "…" "role" "head|worker". Without app.kubernetes.io/name, which the operator sets
+and uses as a selector, and without versions, which would make a RayCluster with upgradeStrategy Recreate start anew at a chart bump.
+*/}}
+{{- define "ray-train-dlc.podLabels" -}}
+{{ include "ray-train-dlc.releaseSelector" .root }}
+ray-train-dlc/role: {{ .role }}
+{{- with .runName }}
+ray-train-dlc/run: {{ . | quote }}
+{{- end }}
+{{- include "ray-train-dlc.commonLabels" .root }}
+{{- end -}}
+
+{{/*
+Selects all pods of a release. KubeRay's own ray.io/cluster is the name of the job plus a random part, so nothing written
+beforehand can select on it.
+*/}}
+{{- define "ray-train-dlc.releaseSelector" -}}
+ray-train-dlc/release: {{ include "ray-train-dlc.base" . | quote }}
+{{- end -}}
+
+{{/*
+onChange keep: a job outlives the change that replaces it. It then needs its code and, for the pods of a retry, its ServiceAccount and
+its NetworkPolicy even after `helm uninstall`; so all objects carry these.
+*/}}
+{{- define "ray-train-dlc.keepAnnotations" -}}
+{{- if and (eq .Values.mode "job") (eq .Values.job.onChange "keep") -}}
+helm.sh/resource-policy: keep
+kustomize.toolkit.fluxcd.io/prune: disabled
+argocd.argoproj.io/sync-options: Prune=false
+argocd.argoproj.io/compare-options: IgnoreExtraneous
+{{- end -}}
+{{- end -}}
+
+{{/* Metadata of an object: dict "root" $ "name" "…" and, optionally, "annotations" <YAML text>. */}}
+{{- define "ray-train-dlc.metadata" -}}
+name: {{ .name | quote }}
+namespace: {{ .root.Release.Namespace | quote }}
+labels:
+  {{- include "ray-train-dlc.labels" .root | nindent 2 }}
+{{- $annotations := list (.annotations | default "") (include "ray-train-dlc.keepAnnotations" .root) | compact | join "\n" }}
+{{- with $annotations }}
+annotations:
+  {{- . | nindent 2 }}
+{{- end }}
+{{- end -}}

@@ -1,0 +1,73 @@
+{{/*
+Names of all objects. KubeRay takes DNS-1035 labels only: a RayCluster of at most 53 characters, a RayJob of at most 47, because
+the operator appends six to name the job's cluster. The API server accepts longer ones; the operator then refuses them.
+*/}}
+
+{{/* Base name, at most 53 characters, DNS-1035 whatever the release is called: "1.Llama" gives "r-1-llama". */}}
+{{- define "ray-train-dlc.base" -}}
+{{- $name := .Values.nameOverride | default .Release.Name | lower -}}
+{{- $name = regexReplaceAll "[^a-z0-9-]+" $name "-" | trimAll "-" -}}
+{{- if not (regexMatch "^[a-z]" $name) -}}
+{{- $name = printf "r-%s" $name -}}
+{{- end -}}
+{{- $name | trunc 53 | trimAll "-" -}}
+{{- end -}}
+
+{{- define "ray-train-dlc.cluster" -}}
+{{- .Values.clusterName | default "cluster" -}}
+{{- end -}}
+
+{{- define "ray-train-dlc.serviceAccountName" -}}
+{{- if .Values.serviceAccount.create -}}
+{{- .Values.serviceAccount.name | default (include "ray-train-dlc.base" .) -}}
+{{- else -}}
+{{- .Values.serviceAccount.name | default "default" -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Text of the training files, as JSON: {"train.py": "…"}. */}}
+{{- define "ray-train-dlc.files" -}}
+{{- $files := dict -}}
+{{- range $path, $content := .Files.Glob "files/training/*.py" -}}
+{{- $_ := set $files (base $path) (toString $content) -}}
+{{- end -}}
+{{- toJson $files -}}
+{{- end -}}
+
+{{/* Named by its content: pods of an old job and of a new one each mount the code that they were made for. */}}
+{{- define "ray-train-dlc.configMapName" -}}
+{{- printf "%s-code-%s" (include "ray-train-dlc.base" .) (include "ray-train-dlc.files" . | sha256sum | trunc 8) -}}
+{{- end -}}
+
+{{/*
+SHA-256 over what a job is: its rendered spec, the text of the training files and job.runId. Left out, and nothing else:
+  * labels and annotations of the pod templates, so that commonLabels never start a training
+  * the job's own name and namespace, that is the values of RTD_RUN_NAME and the end of RTD_RUN_PATH
+The chart's version is in none of these. The parsed spec is hashed, not its text: spacing, comments and key order do not count.
+*/}}
+{{- define "ray-train-dlc.contentHash" -}}
+{{- $spec := include "ray-train-dlc.rayJobSpec" (dict "root" . "runName" "") | fromYaml -}}
+{{- $_ := unset $spec.rayClusterSpec.headGroupSpec.template "metadata" -}}
+{{- range $spec.rayClusterSpec.workerGroupSpecs -}}
+{{- $_ := unset .template "metadata" -}}
+{{- end -}}
+{{- dict "spec" $spec "files" (include "ray-train-dlc.files" .) "runId" .Values.job.runId | toJson | sha256sum -}}
+{{- end -}}
+
+{{- define "ray-train-dlc.jobName" -}}
+{{- if .Values.job.name -}}
+{{- .Values.job.name -}}
+{{- else -}}
+{{- $base := include "ray-train-dlc.base" . | trunc 38 | trimAll "-" -}}
+{{- printf "%s-%s" $base (include "ray-train-dlc.contentHash" . | trunc 8) -}}
+{{- end -}}
+{{- end -}}
+
+{{/* The run that the pods are made for: the RayJob, or the RayCluster itself. */}}
+{{- define "ray-train-dlc.runName" -}}
+{{- if eq .Values.mode "job" -}}
+{{- include "ray-train-dlc.jobName" . -}}
+{{- else -}}
+{{- include "ray-train-dlc.base" . -}}
+{{- end -}}
+{{- end -}}

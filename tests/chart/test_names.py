@@ -1,0 +1,242 @@
+"""The RayJob's name: valid for any release, the same for the same content, another for any functional change."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.chart.cases import group, job, job_name, with_key
+from tests.chart.test_values_file import LEAVES, group_leaves
+from tests.helm import CHART, KUBE_VERSION, one, render, run, template
+
+DNS_1035 = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
+S3 = job("training.storage", {"kind": "s3", "uri": "s3://bucket/one"})
+CPU = job(gpus=0, efa=0, processesPerNode=2)
+TOLERATION = [{"key": "a", "operator": "Exists"}]
+DIGEST = "sha256:" + "a" * 64
+
+# Each value that is a part of the training: (values before, another value for it). None: the values of cases.job().
+FUNCTIONAL: dict[str, tuple[dict[str, Any] | None, Any]] = {
+    "nameOverride": (None, "other"),
+    "clusterName": (None, "other"),
+    "image.repository": (None, "registry.example/ray"),
+    "image.tag": (None, "train-ml-cuda-v1.1.1"),
+    "image.digest": (None, DIGEST),
+    "image.pullPolicy": (None, "Always"),
+    "rayVersion": (None, "2.58.1"),
+    "imagePullSecrets": (None, [{"name": "a"}]),
+    "serviceAccount.create": (None, False),
+    "serviceAccount.name": (None, "other"),
+    "head.resources": (None, {"cpu": "3", "memory": "8Gi"}),
+    "head.nodeSelector": (None, {"a": "1"}),
+    "head.tolerations": (None, TOLERATION),
+    "head.env": (None, {"A": "1"}),
+    "head.rayStartParams": (None, {"object-store-memory": 1000000}),
+    "workerGroups": (None, {"other": group()}),
+    "workerGroups.<name>.replicas": (None, 3),
+    "workerGroups.<name>.gpus": (None, 3),
+    "workerGroups.<name>.processesPerNode": (CPU, 3),
+    "workerGroups.<name>.efa": (None, 0),
+    "workerGroups.<name>.transport.protocol": (None, "RDMA"),
+    "workerGroups.<name>.transport.gdrdma": (None, True),
+    "workerGroups.<name>.resources": (None, {"cpu": "46", "memory": "161Gi"}),
+    "workerGroups.<name>.nodeSelector": (None, {"a": "1"}),
+    "workerGroups.<name>.tolerations": (None, TOLERATION),
+    "workerGroups.<name>.env": (None, {"A": "1"}),
+    "workerGroups.<name>.rayStartParams": (None, {"num-cpus": 40}),
+    "training.preset": (None, "other"),
+    "training.args": (None, {"steps": 31}),
+    "training.storage.kind": (None, "fsx"),
+    "training.storage.uri": (S3, "s3://bucket/two"),
+    "training.storage.claimName": (None, "other"),
+    "job.runId": (None, "again"),
+    "job.resumeFrom": (None, "demo-0a1b2c3d"),
+    "job.backoffLimit": (None, 3),
+    "job.activeDeadlineSeconds": (None, 1000000),
+    "job.preRunningDeadlineSeconds": (None, 1000),
+    "job.ttlSecondsAfterFinished": (None, 0),
+    "env": (None, {"A": "1"}),
+    "terminationGracePeriodSeconds": (None, 121),
+}
+# Each value that is not: a change of it must not start a training.
+NEUTRAL: dict[str, Any] = {
+    "commonLabels": {"a": "1"},
+    "serviceAccount.annotations": {"a": "1"},
+    "job.onChange": "keep",
+    "networkPolicy.enabled": False,
+    "networkPolicy.operatorNamespace": "kuberay",
+}
+ELSEWHERE = {"mode", "job.name"}
+
+
+def changed(path: str, before: dict[str, Any], value: Any) -> dict[str, Any]:
+    """`before` with the value set; `<name>` stands for the group `gpu`."""
+    return with_key(before, path.replace("<name>", "gpu"), value)
+
+
+def test_every_value_is_either_functional_or_not() -> None:
+    listed = [*FUNCTIONAL, *NEUTRAL, *ELSEWHERE]
+    assert sorted(listed) == sorted([*LEAVES, *group_leaves()])
+
+
+@pytest.mark.parametrize("path", FUNCTIONAL)
+def test_a_functional_change_gives_another_name(path: str) -> None:
+    before, value = FUNCTIONAL[path]
+    before = before or job()
+    assert job_name(before)[-8:] != job_name(changed(path, before, value))[-8:]
+
+
+@pytest.mark.parametrize("path", NEUTRAL)
+def test_another_change_keeps_the_name_and_is_not_ignored(path: str) -> None:
+    after = changed(path, job(), NEUTRAL[path])
+    assert job_name(after) == job_name(job())
+    assert render(after) != render(job())
+
+
+def test_a_change_without_another_name_changes_no_spec_but_labels() -> None:
+    """KubeRay ignores changes of a started job until a retry, which would run another spec under the same name."""
+    plain = one("RayJob", job())["spec"]
+    for path, value in NEUTRAL.items():
+        spec = one("RayJob", changed(path, job(), value))["spec"]
+        for start in (spec["rayClusterSpec"]["headGroupSpec"], *spec["rayClusterSpec"]["workerGroupSpecs"]):
+            start["template"]["metadata"]["labels"].pop("a", None)
+        assert spec == plain, path
+
+
+def test_pinned_name() -> None:
+    values = job("job.name", "my-run")
+    assert job_name(values) == job_name(changed("image.tag", values, "other")) == "my-run"
+    hashes = {
+        one("RayJob", v)["metadata"]["annotations"]["ray-train-dlc/content-sha256"]
+        for v in (values, changed("image.tag", values, "x"))
+    }
+    assert len(hashes) == 2
+
+
+def test_name_ends_with_the_annotated_hash() -> None:
+    metadata = one("RayJob", job())["metadata"]
+    assert re.fullmatch(r"[0-9a-f]{64}", metadata["annotations"]["ray-train-dlc/content-sha256"])
+    assert metadata["name"] == f"demo-{metadata['annotations']['ray-train-dlc/content-sha256'][:8]}"
+
+
+def test_namespace_is_not_in_the_name() -> None:
+    assert job_name(job(), namespace="a") == job_name(job(), namespace="b")
+    for namespace in ("a", "b"):
+        spec = one("RayJob", job(), namespace=namespace)["spec"]
+        env = spec["rayClusterSpec"]["headGroupSpec"]["template"]["spec"]["containers"][0]["env"]
+        (path,) = [item["value"] for item in env if item["name"] == "RTD_RUN_PATH"]
+        assert path == f"/mnt/ray-train/cluster/{namespace}/{job_name(job())}"
+
+
+def test_the_way_values_are_written_is_not_in_the_name(tmp_path: Path) -> None:
+    values = job("training.args", {"steps": 1000000, "learning_rate": 0.00002, "seed": 7})
+    texts = [
+        yaml.safe_dump(values),
+        yaml.safe_dump(values, sort_keys=False, default_flow_style=True),
+        "# A comment\n"
+        + yaml.safe_dump(values)
+        .replace("learning_rate: 2.0e-05", "learning_rate: 2e-5")
+        .replace("1000000", "1000000.0"),
+    ]
+    assert "2e-5" in texts[2]
+    names = set()
+    for number, text in enumerate(texts):
+        file = tmp_path / f"{number}.yaml"
+        file.write_text(text, encoding="utf-8")
+        names.add(job_name([file]))
+    names.add(
+        job_name(job("training.args", {"learning_rate": 0.00002, "seed": 7}), set_=["training.args.steps=1000000"])
+    )
+    assert names == {job_name(values)}
+
+
+def test_the_machine_is_not_in_the_name(tmp_path: Path) -> None:
+    """Another folder, user environment and locale, or the packaged chart, give the same text."""
+    here = template([CHART / "ci" / "efa-p5-values.yaml"])
+    chart = Path(shutil.copytree(CHART, tmp_path / "elsewhere" / "ray-train-dlc"))
+    for file in chart.rglob("*"):
+        os.utime(file, (0, 0))
+    run("package", str(chart), f"--destination={tmp_path}")
+    (package,) = tmp_path.glob("*.tgz")
+    for place in (chart, package):
+        there = run(
+            *("template", "demo", str(place), "--namespace=ray-train", f"--kube-version={KUBE_VERSION}"),
+            *("--api-versions=ray.io/v1", f"--values={CHART / 'ci' / 'efa-p5-values.yaml'}"),
+            env={"HOME": str(tmp_path), "LC_ALL": "C", "TZ": "Pacific/Apia"},
+        )
+        assert there == here
+
+
+def test_version_of_the_chart_is_not_in_the_name(chart_copy: Path) -> None:
+    file = chart_copy / "Chart.yaml"
+    text = file.read_text(encoding="utf-8")
+    file.write_text(
+        text.replace("version: 0.1.0", "version: 9.9.9").replace('appVersion: "2.58.0"', 'appVersion: "3.0.0"'),
+        encoding="utf-8",
+    )
+    job_object = one("RayJob", job(), chart=chart_copy)
+    assert job_object["metadata"]["labels"]["helm.sh/chart"] == "ray-train-dlc-9.9.9"
+    assert job_object["metadata"]["name"] == job_name(job())
+
+
+def test_the_hash_itself_does_not_move(chart_copy: Path) -> None:
+    """For fixed values and code. When this fails, a new release of the chart starts every training anew at its users.
+
+    Change the name here only together with a line in the changelog that says so.
+    """
+    shutil.rmtree(chart_copy / "files" / "training")
+    (chart_copy / "files" / "training").mkdir()
+    (chart_copy / "files" / "training" / "train.py").write_text("print('training')\n", encoding="utf-8")
+    assert job_name(job(), chart=chart_copy) == "demo-2b8d5889"
+
+
+@pytest.mark.parametrize(
+    ("release", "start"),
+    [
+        ("demo", "demo-"),
+        ("a", "a-"),
+        ("1.llama.70b", "r-1-llama-70b-"),
+        ("0", "r-0-"),
+        ("a.b", "a-b-"),
+        ("a--b", "a--b-"),
+        ("x" * 53, "x" * 38 + "-"),
+        ("x" * 37 + "-" + "y" * 15, "x" * 37 + "-"),
+        ("x" * 37 + "." + "y" * 15, "x" * 37 + "-"),
+        ("9" * 53, "r-" + "9" * 36 + "-"),
+        ("9" * 50 + ".99", "r-" + "9" * 36 + "-"),
+    ],
+)
+def test_hostile_release_names(release: str, start: str) -> None:
+    for mode, kind, longest in (("job", "RayJob", 47), ("cluster", "RayCluster", 53)):
+        objects = render(job("mode", mode), name=release)
+        (ray,) = [item for item in objects if item["kind"] == kind]
+        name = ray["metadata"]["name"]
+        assert DNS_1035.fullmatch(name)
+        assert len(name) <= longest
+        if mode == "job":
+            assert re.fullmatch(re.escape(start) + "[0-9a-f]{8}", name)
+        for item in objects:
+            assert re.fullmatch(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?", item["metadata"]["name"])
+            for value in item["metadata"]["labels"].values():
+                assert len(value) <= 63
+
+
+def test_long_releases_with_the_same_start_share_no_object() -> None:
+    first, second = "x" * 40 + "-one", "x" * 40 + "-two"
+    names = [
+        {(item["kind"], item["metadata"]["name"]) for item in render(job(), name=name)} for name in (first, second)
+    ]
+    assert names[0].isdisjoint(names[1])
+
+
+def test_name_override() -> None:
+    objects = {item["kind"]: item["metadata"]["name"] for item in render(job("nameOverride", "llama"), name="release")}
+    assert objects["ServiceAccount"] == objects["NetworkPolicy"] == "llama"
+    assert objects["RayJob"].startswith("llama-")
+    assert objects["ConfigMap"].startswith("llama-code-")

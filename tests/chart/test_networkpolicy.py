@@ -1,0 +1,77 @@
+"""NetworkPolicy: the release's pods, the operator on 8265, DNS, and S3 with Pod Identity where needed. Nothing else."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.chart.cases import job
+from tests.helm import one, render
+from tests.project_pods import project
+
+DNS = {"ports": [{"protocol": "UDP", "port": 53}, {"protocol": "TCP", "port": 53}]}
+HTTPS = {"ports": [{"protocol": "TCP", "port": 443}]}
+POD_IDENTITY = {
+    "to": [{"ipBlock": {"cidr": "169.254.170.23/32"}}, {"ipBlock": {"cidr": "fd00:ec2::23/128"}}],
+    "ports": [{"protocol": "TCP", "port": 80}],
+}
+
+
+def policy(values: Any = None, **options: Any) -> dict[str, Any]:
+    return one("NetworkPolicy", values, **options)["spec"]
+
+
+@pytest.mark.parametrize("mode", ["job", "cluster"])
+def test_selects_the_pods_of_the_release_and_of_no_other(mode: str) -> None:
+    for release, other in (("demo", "other"), ("x" * 50 + "-a", "x" * 50 + "-b")):
+        selector = policy(job("mode", mode), name=release)["podSelector"]["matchLabels"]
+        for name, matches in ((release, True), (other, False)):
+            (ray,) = [item for item in render(job("mode", mode), name=name) if item["apiVersion"] == "ray.io/v1"]
+            for pod in project(ray):
+                assert (selector.items() <= pod["metadata"]["labels"].items()) is matches
+
+
+def test_is_the_same_for_the_next_job() -> None:
+    """An old job that still writes its checkpoint stays covered while the next one starts."""
+    before, after = (one("NetworkPolicy", job("job.runId", run)) for run in ("1", "2"))
+    assert before == after
+
+
+def test_ingress() -> None:
+    spec = policy(job())
+    assert spec["policyTypes"] == ["Ingress", "Egress"]
+    peers, operator = spec["ingress"]
+    assert peers == {"from": [{"podSelector": spec["podSelector"]}]}
+    assert operator == {
+        "from": [
+            {
+                "namespaceSelector": {},
+                "podSelector": {"matchLabels": {"app.kubernetes.io/component": "kuberay-operator"}},
+            },
+        ],
+        "ports": [{"protocol": "TCP", "port": 8265}],
+    }
+
+
+def test_operator_of_one_namespace() -> None:
+    (peer,) = policy(job("networkPolicy.operatorNamespace", "kuberay"))["ingress"][1]["from"]
+    assert peer["namespaceSelector"] == {"matchLabels": {"kubernetes.io/metadata.name": "kuberay"}}
+    assert "podSelector" in peer  # one peer with both, not two peers
+
+
+@pytest.mark.parametrize(
+    ("storage", "more"),
+    [
+        ({"kind": "pvc", "claimName": "c"}, []),
+        ({"kind": "fsx", "claimName": "c"}, []),
+        ({"kind": "s3", "uri": "s3://bucket/prefix"}, [HTTPS, POD_IDENTITY]),
+    ],
+)
+def test_egress(storage: dict[str, str], more: list[Any]) -> None:
+    spec = policy(job("training.storage", storage))
+    assert spec["egress"] == [{"to": [{"podSelector": spec["podSelector"]}]}, DNS, *more]
+
+
+def test_can_be_left_out() -> None:
+    assert "NetworkPolicy" not in {item["kind"] for item in render(job("networkPolicy.enabled", False))}

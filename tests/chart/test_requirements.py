@@ -1,0 +1,197 @@
+"""templates/requirements.yaml: every rule, by its key and with what to do, all in one run.
+
+Always with `helm template`: `helm lint` lets `fail` pass.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from tests.chart.cases import group, job, with_key
+from tests.helm import HelmError, render, template
+
+CPU = {"gpus": 0, "efa": 0}
+
+
+def problems(values: dict[str, Any]) -> list[str]:
+    """What the chart says against the values."""
+    with pytest.raises(HelmError) as caught:
+        template(values)
+    assert caught.value.problems, caught.value.stderr
+    return caught.value.problems
+
+
+def groups(**named: Any) -> dict[str, Any]:
+    return job() | {"workerGroups": named}
+
+
+def stored(**storage: str) -> dict[str, Any]:
+    return job("training.storage", storage)
+
+
+# (values, words that the one message must hold)
+REFUSED: dict[str, tuple[dict[str, Any], list[str]]] = {
+    "base name with a dot": (job("nameOverride", "a.b"), ["nameOverride", '"a.b"']),
+    "base name with 54 characters": (job("nameOverride", "a" * 54), ["nameOverride", "53"]),
+    "job name with 48 characters": (job("job.name", "a" * 48), ["job.name", "48 characters", "47"]),
+    "job name with a leading digit": (job("job.name", "1a"), ["job.name", '"1a"']),
+    "job name with a trailing dash": (job("job.name", "a-"), ["job.name"]),
+    "cluster name with a slash": (job("clusterName", "a/b"), ["clusterName"]),
+    "cluster name that climbs": (job("clusterName", ".."), ["clusterName"]),
+    "service account name": (job("serviceAccount.name", "A_b"), ["serviceAccount.name"]),
+    "label of the operator": (job("commonLabels", {"ray.io/cluster": "a"}), ["commonLabels", "ray.io/cluster"]),
+    "label of Helm": (job("commonLabels", {"app.kubernetes.io/name": "a"}), ["app.kubernetes.io/name"]),
+    "label that passes for the operator": (
+        job("commonLabels", {"app.kubernetes.io/component": "kuberay-operator"}),
+        ["commonLabels", "app.kubernetes.io/component"],
+    ),
+    "label of the chart": (job("commonLabels", {"ray-train-dlc/role": "a"}), ["commonLabels", "ray-train-dlc/role"]),
+    "resume from a shell": (job("job.resumeFrom", "$(id)"), ["job.resumeFrom"]),
+    "no tag and no digest": (job("image.tag", ""), ["image.tag", "image.digest"]),
+    "tag latest": (job("image.tag", "latest"), ["image.tag", "latest"]),
+    "digest as tag": (job("image.tag", "sha256:" + "a" * 64), ["image.tag", "image.digest"]),
+    "short digest": (job("image.digest", "sha256:abc"), ["image.digest", "64"]),
+    "digest without its algorithm": (job("image.digest", "a" * 64), ["image.digest", "sha256:"]),
+    "tag in the repository": (job("image.repository", "r.example/ray:1"), ["image.repository", "image.tag"]),
+    "numeric tag in a short repository": (job("image.repository", "ray:2"), ["image.repository"]),
+    "digest in the repository": (job("image.repository", "r.example/ray@sha256:" + "a" * 64), ["image.repository"]),
+    "ray without token authentication": (job("rayVersion", "2.51.9"), ["rayVersion", "2.52.0"]),
+    "ray version with two numbers": (job("rayVersion", "2.58"), ["rayVersion", '"2.58"']),
+    "no nodes": (job(replicas=0), ["workerGroups.gpu.replicas", "1 or more"]),
+    "fewer than no nodes": (job(replicas=-1), ["workerGroups.gpu.replicas", "-1"]),
+    "processes next to GPUs": (job(processesPerNode=2), ["workerGroups.gpu.processesPerNode", "4 GPUs"]),
+    "no ranks": (job(**CPU), ["workerGroups.gpu.processesPerNode", "no ranks"]),
+    "EFA without GPUs": (job(gpus=0, processesPerNode=1), ["workerGroups.gpu.efa"]),
+    "group named head": (groups(head=group()), ["workerGroups.head"]),
+    "group with an underscore": (groups(a_b=group()), ["workerGroups", '"a_b"']),
+    "group with 31 characters": (groups(**{"a" * 31: group()}), ["workerGroups", "30"]),
+    "groups with other ranks": (groups(a=group(), b=group(gpus=8)), ["ranks per node", "a has 4", "b has 8"]),
+    "groups with and without EFA": (groups(a=group(), b=group(efa=0)), ["EFA", "a is with EFA", "b is without EFA"]),
+    "groups with and without GPUs": (
+        groups(a=group(efa=0), b=group(**CPU, processesPerNode=4)),
+        ["GPUs", "a is with GPUs", "b is without GPUs"],
+    ),
+    "num-gpus of a worker": (job(rayStartParams={"num-gpus": 8}), ["workerGroups.gpu.rayStartParams", "num-gpus"]),
+    "num-gpus of the head": (job("head.rayStartParams", {"num-gpus": "1"}), ["head.rayStartParams", "num-gpus"]),
+    "num-cpus of the head": (job("head.rayStartParams", {"num-cpus": "1"}), ["head.rayStartParams", "num-cpus"]),
+    "labels parameter": (job("head.rayStartParams", {"labels": "a=b"}), ["head.rayStartParams", "labels"]),
+    "preset among the arguments": (job("training.args", {"preset": "a"}), ["training.args", "training.preset"]),
+    "several nodes without storage": (stored(kind="none"), ["training.storage.kind", "2 nodes"]),
+    "s3 without uri": (stored(kind="s3"), ["training.storage.uri", "s3://"]),
+    "s3 with another scheme": (stored(kind="s3", uri="gs://b/p"), ["training.storage.uri"]),
+    "s3 with a variable": (stored(kind="s3", uri="s3://bucket/$(A)"), ["training.storage.uri"]),
+    "s3 with a double slash": (stored(kind="s3", uri="s3://bucket//p"), ["training.storage.uri"]),
+    "uri without s3": (job("training.storage.uri", "s3://bucket"), ["training.storage.uri", "no effect"]),
+    "fsx without claim": (stored(kind="fsx"), ["training.storage.claimName"]),
+    "claim with a wrong name": (job("training.storage.claimName", "A_b"), ["training.storage.claimName"]),
+    "claim without fsx or pvc": (
+        stored(kind="s3", uri="s3://bucket", claimName="c"),
+        ["training.storage.claimName", "no effect"],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_refused(case: str) -> None:
+    values, words = REFUSED[case]
+    (problem,) = problems(values)
+    assert re.match(r"ERROR: [\w.-]+: \S.*; [^;]+$|ERROR: [\w.-]+: .+ is .+; .+$", problem), problem
+    for word in words:
+        assert word in problem
+
+
+OWNED = [
+    "RTD_RUN_NAME", "RTD_ANYTHING", "NCCL_NET", "NCCL_NET_PLUGIN", "FI_PROVIDER", "NCCL_DEBUG", "NCCL_DEBUG_FILE",
+    "NCCL_SOCKET_IFNAME", "RAY_AUTH_MODE",
+    "RAY_AUTH_TOKEN", "RAY_enable_autoscaler_v2", "RAY_JOB_STOP_WAIT_TIME_S",
+    "RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S", "PYTHONPATH", "NVIDIA_VISIBLE_DEVICES",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("key", ["env", "head.env", "workerGroups.gpu.env"])
+def test_owned_variables(key: str) -> None:
+    found = problems(with_key(job(), key, dict.fromkeys([*OWNED, "FREE"], "x")))
+    assert sorted(problem.split(" is ")[0] for problem in found) == sorted(f"ERROR: {key}: {name}" for name in OWNED)
+    assert all(";" in problem for problem in found)
+
+
+def test_owned_variable_that_a_later_layer_removed() -> None:
+    assert render(job("env", {"NCCL_NET": None})) == render(job())
+
+
+@pytest.mark.parametrize(
+    ("resource", "given", "better"),
+    [
+        ("cpu", "1000m", "1"), ("cpu", "46000m", "46"), ("cpu", "007", "7"), ("cpu", "1000", "1k"),
+        ("memory", "1024Mi", "1Gi"),
+        ("memory", "163840Mi", "160Gi"), ("memory", "1048576Ki", "1Gi"), ("memory", "2048Gi", "2Ti"),
+        ("memory", "1000M", "1G"),
+        ("memory", "8000000000", "8G"), ("memory", 8000000000, "8G"), ("hugepages-2Mi", "5120Mi", "5Gi"),
+        ("ephemeral-storage", "1000Gi", None),
+        ("cpu", "46", None), ("cpu", 46, None), ("cpu", "1500m", None), ("cpu", "100m", None),
+        ("memory", "1536Mi", None), ("memory", "160Gi", None),
+        ("memory", "1024", None), ("memory", "1500M", None), ("memory", "1Ti", None),
+    ],
+)  # fmt: skip
+def test_quantities_are_canonical(resource: str, given: Any, better: str | None) -> None:
+    for path in ("head.resources", "workerGroups.gpu.resources"):
+        values = with_key(job(), path, {"cpu": "2", "memory": "8Gi"} | {resource: given})
+        if better is None:
+            assert str(given) in template(values)
+        else:
+            (problem,) = problems(values)
+            assert f'{path}.{resource}: "{given}"' in problem
+            assert problem.endswith(f'write "{better}"')
+
+
+@pytest.mark.parametrize(
+    ("resource", "given"),
+    [("cpu", "0.5"), ("cpu", "0"), ("cpu", 0), ("cpu", "4 cores"), ("cpu", "-1"), ("cpu", ""), ("memory", "1.5Gi"),
+    ("memory", "8GB"),
+     ("memory", "8gi"), ("memory", "1e9"), ("memory", "500m"), ("memory", "0Gi"), ("memory", "8Gi "),
+     ("memory", "9" * 20)],
+)  # fmt: skip
+def test_quantities_are_whole(resource: str, given: Any) -> None:
+    (problem,) = problems(job("head.resources", {"cpu": "2", "memory": "8Gi"} | {resource: given}))
+    assert f"head.resources.{resource}" in problem
+    assert "write " in problem
+
+
+def test_all_problems_at_once() -> None:
+    values = job("job.name", "A" * 60, replicas=0, processesPerNode=1, resources={"cpu": "1000m", "memory": "1.5Gi"})
+    values |= {"image": {"tag": "latest"}, "rayVersion": "2.9.0", "env": {"NCCL_NET": "Socket"}}
+    values["training"] = {"storage": {"kind": "s3"}}
+    found = problems(values)
+    assert len(found) == 9
+    keys = ["job.name", "image.tag", "rayVersion", "workerGroups.gpu.replicas", "workerGroups.gpu.processesPerNode"]
+    keys += ["workerGroups.gpu.resources.cpu", "workerGroups.gpu.resources.memory", "env", "training.storage.uri"]
+    assert [problem.split(": ")[1] for problem in found] == keys
+
+
+def test_valid_values_print_nothing() -> None:
+    assert render(job(), show_only="templates/requirements.yaml") == []
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        with_key(job("mode", "cluster"), "training.storage", {"kind": "none"}),
+        job("image.digest", "sha256:" + "0" * 64),
+        with_key(job("image.tag", ""), "image.digest", "sha256:" + "0" * 64),
+        job("image.repository", "localhost:5000/a/b_c/d-e"),
+        job("image.repository", "ray"),
+        job("rayVersion", "2.52.0"),
+        job("job.name", "a" * 47),
+        job("nameOverride", "a" * 53),
+        job("job.resumeFrom", "s3://bucket/ray-train/demo/ns/demo-0a1b2c3d"),
+        stored(kind="s3", uri="s3://my.bucket-1/a/b_c/d=1/"),
+        job(**CPU, processesPerNode=8),
+        groups(a=group(replicas=1), b=group(replicas=5)),
+    ],
+    ids=repr,
+)
+def test_accepted(values: dict[str, Any]) -> None:
+    assert render(values)

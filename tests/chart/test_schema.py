@@ -1,0 +1,155 @@
+"""values.schema.json: closed at every level, self-contained, and short in its errors."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import jsonschema
+import pytest
+import yaml
+
+from tests.chart.cases import job, with_key
+from tests.helm import CHART, CI_VALUES, HelmError, render, template
+
+SCHEMA: dict[str, Any] = json.loads((CHART / "values.schema.json").read_text(encoding="utf-8"))
+VALUES: dict[str, Any] = yaml.safe_load((CHART / "values.yaml").read_text(encoding="utf-8"))
+# Helm 4, and Helm 3.18 with another library.
+UNKNOWN = r"(?i)additional propert(?:ies|y) '?{}'? (?:is )?not allowed"
+FREE = {"/properties/global"}  # Helm puts it there for subcharts
+
+
+def subschemas(schema: Any, path: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
+    """Every schema inside a schema, with its JSON pointer."""
+    yield path, schema
+    for keyword in ("properties", "patternProperties", "definitions"):
+        for key, inner in schema.get(keyword, {}).items():
+            yield from subschemas(inner, f"{path}/{keyword}/{key}")
+    for keyword in ("items", "additionalProperties"):
+        if isinstance(schema.get(keyword), dict):
+            yield from subschemas(schema[keyword], f"{path}/{keyword}")
+
+
+def resolve(schema: dict[str, Any]) -> dict[str, Any]:
+    """The schema that a local `$ref` stands for."""
+    return SCHEMA["definitions"][schema["$ref"].removeprefix("#/definitions/")] if "$ref" in schema else schema
+
+
+def test_is_a_draft_07_schema() -> None:
+    assert SCHEMA["$schema"] == "http://json-schema.org/draft-07/schema#"
+    jsonschema.Draft7Validator.check_schema(SCHEMA)
+
+
+def test_needs_no_network() -> None:
+    references = [schema["$ref"] for _, schema in subschemas(SCHEMA) if "$ref" in schema]
+    assert references
+    assert all(reference.startswith("#/definitions/") for reference in references)
+
+
+def test_every_object_is_closed_or_a_typed_map() -> None:
+    for path, schema in subschemas(SCHEMA):
+        if "object" not in schema.get("type", "") or path in FREE:
+            continue
+        rest = schema.get("additionalProperties")
+        assert rest is False or (isinstance(rest, dict) and rest), f"{path or '/'} takes unknown keys"
+        assert rest is not False or schema.get("properties") or schema.get("patternProperties"), (
+            f"{path} takes no key at all"
+        )
+
+
+def test_every_scalar_has_a_type() -> None:
+    for path, schema in subschemas(SCHEMA):
+        assert "type" in schema or "$ref" in schema, path
+
+
+def test_no_keyword_that_gives_bad_errors() -> None:
+    """Unions print one line per member; Helm 4.3 reports `propertyNames` at the place of some other key."""
+    assert not re.search(r'"(anyOf|oneOf|allOf|unevaluatedProperties|propertyNames)"', json.dumps(SCHEMA))
+
+
+def test_schema_and_values_file_have_the_same_keys() -> None:
+    def compare(schema: dict[str, Any], values: Any, path: str) -> None:
+        schema = resolve(schema)
+        if not schema.get("properties") or not isinstance(values, dict) or path == "head.resources":
+            return
+        assert set(schema["properties"]) - {"global"} == set(values), path
+        for key, inner in values.items():
+            compare(schema["properties"][key], inner, f"{path}.{key}".strip("."))
+
+    compare(SCHEMA, VALUES, "")
+
+
+@pytest.mark.parametrize("file", CI_VALUES, ids=lambda file: file.name)
+def test_python_and_helm_agree_on_the_schema(file: Any) -> None:
+    values = yaml.safe_load(file.read_text(encoding="utf-8"))
+    validator = jsonschema.Draft7Validator(SCHEMA | {"required": []})
+    # Helm merges over values.yaml first, so required keys are for the merged values only.
+    assert [error.message for error in validator.iter_errors(values) if error.validator != "required"] == []
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        *("typo", "image.typo", "serviceAccount.typo", "head.typo", "head.resources.typo", "workerGroups.gpu.typo"),
+        *(
+            "workerGroups.gpu.transport.typo",
+            "workerGroups.gpu.resources.typo",
+            "training.typo",
+            "training.storage.typo",
+        ),
+        *("job.typo", "networkPolicy.typo"),
+    ],
+)
+def test_an_unknown_key_is_refused_and_named(path: str) -> None:
+    with pytest.raises(HelmError, match=UNKNOWN.format("typo")):
+        template(with_key(job(), path, "1"))
+
+
+@pytest.mark.parametrize("resource", ["nvidia.com/gpu", "vpc.amazonaws.com/efa"])
+def test_gpus_and_efa_are_no_second_number_among_the_resources(resource: str) -> None:
+    with pytest.raises(HelmError, match=UNKNOWN.format(re.escape(resource))):
+        template(job(resources={"cpu": "46", "memory": "160Gi", resource: "4"}))
+
+
+# (path, value, words of the message besides the path: those that Helm 3 and 4 share)
+WRONG: list[tuple[str, Any, list[str]]] = [
+    ("mode", "jobOnCluster", ["job", "cluster"]),
+    ("rayVersion", 2.58, ["number", "string"]),
+    ("workerGroups.gpu.gpus", "4", ["string", "integer"]),
+    ("workerGroups.gpu.gpus", -1, ["0"]),
+    ("workerGroups.gpu.replicas", 1.5, ["integer"]),
+    ("workerGroups.cpu", {}, ["replicas", "gpus", "resources"]),
+    ("head.nodeSelector", {"a": True}, ["boolean", "string"]),
+    ("head.tolerations", [{"operator": "Exist"}], ["Exists", "Equal"]),
+    ("training.args", {"Steps": 1}, ["Steps", "not allowed"]),
+    ("training.args", {"betas": [0.9, 0.95]}, ["betas", "array", "number"]),
+    ("training.args", {"seed": 2**53}, ["seed"]),
+    ("training.args", {"note": "a\0b"}, ["note", "match pattern"]),
+    ("env", {"A-B": "1"}, ["A-B", "not allowed"]),
+    ("env", {"A": {"secretKeyRef": {"name": "s"}}}, ["secretKeyRef", "key"]),
+    ("env", {"A": {"fieldRef": {}}}, ["fieldRef", "not allowed"]),
+    ("commonLabels", {"a": "not a label"}, ["match pattern"]),
+    ("image", None, []),
+    ("job.backoffLimit", -1, ["0"]),
+    ("job.activeDeadlineSeconds", 0, ["1"]),
+    ("terminationGracePeriodSeconds", 5, ["40"]),
+]
+
+
+@pytest.mark.parametrize(("path", "value", "words"), WRONG)
+def test_a_wrong_value_is_refused_with_its_place(path: str, value: Any, words: list[str]) -> None:
+    with pytest.raises(HelmError, match="don't meet the specifications of the schema") as caught:
+        template(with_key(job(), path, value))
+    said = caught.value.stderr.replace("/", ".")
+    for word in [path, *words]:
+        assert word in said
+
+
+@pytest.mark.parametrize(
+    "path", ["env", "commonLabels", "imagePullSecrets", "head.env", "head.tolerations", "workerGroups", "training.args"]
+)
+def test_a_key_left_empty_counts_as_not_given(path: str) -> None:
+    """`env:` with all its lines commented out is null in YAML."""
+    assert render(with_key({}, path, None)) == render()
