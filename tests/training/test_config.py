@@ -1,0 +1,115 @@
+"""Settings: presets, flags, and the check that the generator uses on `training.args`."""
+
+from __future__ import annotations
+
+import dataclasses
+import subprocess
+import sys
+
+import pytest
+
+from tests.training.processes import ROOT, environment
+from training import config
+from training.train import main, parser
+
+
+def test_importing_the_package_and_its_settings_loads_neither_torch_nor_ray() -> None:
+    code = (
+        "import sys, training, training.config, training.contract, training.sizes, training.train\n"
+        "print(sorted({m.split('.')[0] for m in sys.modules} & {'torch', 'ray', 'transformers', 'pyarrow', 'numpy'}))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=environment(), capture_output=True, check=True)
+    assert done.stdout.strip() == b"[]"
+
+
+def test_every_field_has_a_description_and_a_flag_that_shows_it() -> None:
+    assert set(config.descriptions()) == set(config.argument_names())
+    shown = " ".join(parser().format_help().split())
+    for name, text in config.descriptions().items():
+        assert f"--{name.replace('_', '-')} " in shown
+        assert text.endswith(".")
+    assert shown.startswith("usage: python -m training.train")
+    assert "torchrun --nproc-per-node=2 -m training.train --num-workers=0" in shown
+
+
+def test_names_are_unique_over_the_parts_of_a_configuration() -> None:
+    names = [f.name for part in (config.ModelShape, config.RunOptions) for f in dataclasses.fields(part)]
+    assert names == config.argument_names()
+    assert len(names) == len(set(names))
+
+
+@pytest.mark.parametrize("preset", config.preset_names())
+def test_presets_are_valid(preset: str) -> None:
+    assert config.check_args(preset, {}) == []
+    assert config.build(preset).as_dict()["preset"] == preset
+
+
+def test_flags_come_over_the_preset_and_take_both_spellings_of_true() -> None:
+    given = vars(parser().parse_args(["--steps=7", "--learning-rate=1e-4", "--compile", "--tied=false"]))
+    flags = {name: given[name] for name in ("steps", "learning_rate", "compile", "tied")}
+    built = config.build("qwen2.5-1.5b", flags, from_text=True)
+    assert (built.run.steps, built.run.learning_rate, built.run.compile, built.model.tied) == (7, 1e-4, True, False)
+    assert built.run.sequence_length == 2048
+    assert "layers" not in given  # a flag that is not given leaves the preset's value
+
+
+@pytest.mark.parametrize(
+    ("args", "expected"),
+    [
+        ({"sequence_lenght": 8}, ("sequence_lenght", "no such argument; did you mean sequence_length?")),
+        ({"sequence-length": 8}, ("sequence-length", "no such argument; did you mean sequence_length?")),
+        ({"steps": 0}, ("steps", "must be 1 or more, not 0")),
+        ({"steps": -3}, ("steps", "must be 1 or more, not -3")),
+        ({"steps": "30"}, ("steps", "must be a whole number, not '30'")),
+        ({"steps": True}, ("steps", "must be a whole number, not true")),
+        ({"steps": 3.5}, ("steps", "must be a whole number, not 3.5")),
+        ({"steps": None}, ("steps", "must be a whole number, not None")),
+        ({"steps": [1]}, ("steps", "must be a whole number, not [1]")),
+        ({"learning_rate": 2}, ("learning_rate", "must be 1.0 or less, not 2")),
+        ({"learning_rate": float("nan")}, ("learning_rate", "must be a number, not nan")),
+        ({"compile": "yes"}, ("compile", "must be true or false, not 'yes'")),
+        ({"compile": 1}, ("compile", "must be true or false, not 1")),
+        ({"checkpoint_every": -1}, ("checkpoint_every", "must be 0 or more, not -1")),
+        (
+            {"sharding": "hspd"},
+            ("sharding", "must be one of auto, full, hsdp, not 'hspd'; did you mean hsdp?"),
+        ),
+        ({"heads": 5}, ("heads", "hidden_size 64 is not a multiple of heads 5")),
+        ({"hidden_size": 66}, ("hidden_size", "hidden_size 66 is not a multiple of heads 4")),
+        (
+            {"hidden_size": 12},
+            ("hidden_size", "hidden_size / heads is 3; rotary positions need an even number"),
+        ),
+        ({"kv_heads": 3}, ("kv_heads", "heads 4 is not a multiple of kv_heads 3")),
+    ],
+)
+def test_check_args_names_what_is_wrong(args: dict[str, object], expected: tuple[str, str]) -> None:
+    assert config.check_args("tiny", args)[:1] == [expected]
+
+
+def test_check_args_gives_all_problems_and_never_raises() -> None:
+    found = config.check_args("tiny", {"steps": 0, "nonsense": 1, "kv_heads": 3, 5: 5})  # type: ignore[dict-item]
+    assert [name for name, _ in found] == ["steps", "nonsense", "5", "kv_heads"]
+    assert config.check_args("large", {})[0][0] == "preset"
+
+
+def test_numbers_that_yaml_1_1_reads_as_texts_are_numbers() -> None:
+    assert config.check_args("tiny", {"learning_rate": "3e-4"}) == []
+    assert config.check_args("tiny", {"learning_rate": 1}) == []
+
+
+def test_world_size_must_divide_the_batch() -> None:
+    run = config.build("tiny").run
+    assert config.check_world_size(run, 8) is None
+    message = config.check_world_size(run, 7)
+    assert message == "global_batch_size 24 is not a multiple of the 7 ranks; take 21 or 28"
+    assert config.check_world_size(run, 36) == "global_batch_size 24 is not a multiple of the 36 ranks; take 36"
+
+
+def test_wrong_flags_exit_with_2_and_all_of_them_named(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["--steps=0", "--sequence-length=x"])
+    assert ended.value.code == 2
+    text = capsys.readouterr().err
+    assert "--steps: must be 1 or more, not 0" in text
+    assert "--sequence-length: must be a whole number, not 'x'" in text

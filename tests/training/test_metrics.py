@@ -1,0 +1,97 @@
+"""Progress line, run record and curve."""
+
+from __future__ import annotations
+
+import json
+import re
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import pytest
+
+from training import config, metrics
+from training.contract import Exit
+from training.storage import Storage
+from training.topology import Place
+
+
+def record(folder: Path) -> metrics.RunRecord:
+    return metrics.RunRecord(Storage(str(folder)), name="a & b", config=config.build("tiny"))
+
+
+def add(made: metrics.RunRecord, steps: range) -> None:
+    for step in steps:
+        made.add(step=step, loss=6.0 - 0.1 * step, seconds=0.5, tokens=1000, gradient_norm=1.0, lr=1e-3)
+
+
+def test_the_progress_line_has_the_form_of_the_contract() -> None:
+    line = metrics.progress_line(step=10, steps=30, loss=5.12341, lr=3e-4, tokens_per_second=12345.4, step_time=0.1229)
+    assert line == "step 10/30  loss 5.1234  lr 3.0e-04  tokens/s 12345  step_time 0.123"
+
+
+def test_a_run_that_goes_on_keeps_the_steps_up_to_its_checkpoint(tmp_path: Path) -> None:
+    first = record(tmp_path)
+    first.begin(step=0, source="", topology={}, facts={})
+    add(first, range(1, 9))
+    first.write(force=True)  # killed here, after a checkpoint of step 5
+    second = record(tmp_path)
+    second.begin(
+        step=5, source="checkpoints/step_00000005", topology={"worldSize": 2}, facts={"data": {"entropy": 1.4}}
+    )
+    add(second, range(6, 11))
+    second.end("finished", Exit.DONE, "finished 10 steps")
+    content = json.loads((tmp_path / "run.json").read_text())
+    assert [s["step"] for s in content["steps"]] == list(range(1, 11))
+    assert content["run"]["state"] == "finished"
+    assert [a["resumedAt"] for a in content["run"]["attempts"]] == [0, 5]
+    assert content["ending"] == {"code": 0, "message": "finished 10 steps"}
+    assert content["versions"]["python"].startswith("3.")
+    assert content["steps"][0]["tokensPerSecond"] == 2000.0
+
+
+def test_the_driver_closes_the_record_of_a_lost_rank_and_leaves_an_ended_one(tmp_path: Path) -> None:
+    storage = Storage(str(tmp_path))
+    metrics.close_record(storage, "failed", Exit.FAILED, "lost")  # no record, no harm
+    record(tmp_path).begin(step=0, source="", topology={}, facts={})
+    metrics.close_record(storage, "failed", Exit.FAILED, "lost")
+    metrics.close_record(storage, "finished", Exit.DONE, "later")
+    found = metrics.read(storage)
+    assert found is not None
+    assert (found["run"]["state"], found["ending"]["message"]) == ("failed", "lost")
+
+
+def test_a_refusal_says_how_to_lift_it(tmp_path: Path) -> None:
+    storage = Storage(str(tmp_path))
+    assert metrics.refusal(storage) is None
+    metrics.refuse(storage, Exit.LAYOUT, "three ranks on one node")
+    found = metrics.refusal(storage)
+    assert found is not None
+    assert found[0] == Exit.LAYOUT
+    assert "three ranks on one node" in found[1]
+    assert str(tmp_path / "refused.json") in found[1]
+
+
+def test_topology_lists_every_rank() -> None:
+    places = [Place(r, 4, r % 2, 2, r // 2, f"10.0.0.{r // 2}") for r in range(4)]
+    found = metrics.topology(places, gpus_per_node=2, backend="nccl", sharding="hsdp")
+    assert (found["worldSize"], found["nodes"], found["processesPerNode"], found["gpusPerNode"]) == (4, 2, 2, 2)
+    assert found["ranks"][3] == {"rank": 3, "nodeRank": 1, "localRank": 1, "nodeIp": "10.0.0.1"}
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 60, 5000])
+def test_the_curve_is_a_picture_with_axes_and_both_themes(tmp_path: Path, count: int) -> None:
+    made = record(tmp_path)
+    made.content["data"] = {"entropy": 1.36}
+    made.content["steps"] = [{"step": s, "loss": 1.4 + 5 / s} for s in range(1, count + 1)]
+    text = metrics.loss_svg(made.content)
+    root = ET.fromstring(text)  # noqa: S314 - our own text
+    words = [t.text or "" for t in root.iter("{http://www.w3.org/2000/svg}text")]
+    assert "optimiser step" in words
+    assert "cross entropy per token (nats)" in words
+    assert "Loss, a & b · tiny" in words
+    assert any("entropy of the data 1.360" in w for w in words)
+    assert "prefers-color-scheme:dark" in text
+    assert len([w for w in words if re.fullmatch(r"[\d.]+", w)]) >= 4  # ticks of both axes
+    points = root.find("{http://www.w3.org/2000/svg}polyline")
+    assert (points is not None) == (count > 0)
+    assert len(text) < 400_000

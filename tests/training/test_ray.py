@@ -1,0 +1,217 @@
+"""Real trainings on a real Ray cluster: a head without CPUs and two nodes with one CPU each, on loopback addresses.
+
+The cluster is shared by the tests of this file, has its own ports and folder, and is ended by process group: `ray stop`
+would end every Ray on the machine.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.training.processes import TRAIN, Process, Started, complete_steps, free_port, losses, record, until
+
+pytestmark = [pytest.mark.ray, pytest.mark.usefixtures("ray_installed")]
+
+RAY = (sys.executable, "-m", "ray.scripts.scripts")
+FLAGS = ("--preset=tiny", "--schedule=constant", "--warmup-fraction=0", "--log-every=1", "--checkpoint-every=10")
+ENDLESS = "--steps=100000"
+WAIT = 180  # seconds for what takes a quarter of that on two free cores
+
+
+@dataclass
+class Cluster:
+    """A running Ray cluster."""
+
+    started: Started
+    folder: Path
+    """Logs, and Ray's own files: its socket names allow no long path."""
+    address: str
+    private: Path
+    """A folder that is another one on the second node; the same one where mounting is not allowed."""
+    nodes: list[Process]
+
+    def join(self, host: str, *, private: bool = False) -> Process:
+        """Start a worker node with one CPU on a loopback address."""
+        command = (
+            *RAY, "start", "--block", f"--address={self.address}", f"--node-ip-address={host}",
+            "--num-cpus=1", "--object-store-memory=80000000", "--disable-usage-stats",
+        )  # fmt: skip
+        if private:
+            script = f'mount -t tmpfs tmpfs {self.private} && exec "$@"'
+            command = ("unshare", "--mount", "sh", "-c", script, "sh", *command)
+        # A drained node has to live until Ray Train (5 s) and the loop (5 s) have looked.
+        node = self.started.start(command, self.folder / f"{host}.log", RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S="25")
+        until(lambda: "Ray runtime started" in node.output(), WAIT, f"node {host}\n{node.output()}")
+        self.nodes.append(node)
+        return node
+
+    def train(self, log: Path, *flags: str, **env: str) -> Process:
+        """Start a driver for two nodes with one rank each, as the chart does."""
+        contract = {
+            "RTD_NODES": "2",
+            "RTD_GPUS_PER_NODE": "0",
+            "RTD_PROCESSES_PER_NODE": "1",
+            "RTD_STORAGE_KIND": "pvc",
+        }
+        return self.started.start((*TRAIN, *FLAGS, *flags), log, RAY_ADDRESS=self.address, **{**contract, **env})
+
+
+def may_mount(folder: Path) -> bool:
+    """Whether a process may have mounts of its own here."""
+    if shutil.which("unshare") is None:
+        return False
+    tried = subprocess.run(
+        ["unshare", "--mount", "mount", "-t", "tmpfs", "tmpfs", str(folder)], check=False, capture_output=True
+    )
+    return tried.returncode == 0
+
+
+@pytest.fixture(scope="module")
+def cluster(ray_installed: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """Head and two worker nodes."""
+    folder = Path(tempfile.mkdtemp(prefix="rt-", dir="/tmp"))
+    private = tmp_path_factory.mktemp("private")
+    started = Started()
+    try:
+        port = free_port()
+        head = started.start(
+            (
+                *RAY, "start", "--head", "--block", f"--port={port}", "--node-ip-address=127.0.0.1",
+                "--num-cpus=0", "--include-dashboard=false", f"--temp-dir={folder}/ray", "--disable-usage-stats",
+                f"--ray-client-server-port={free_port()}", "--object-store-memory=80000000",
+            ),
+            folder / "head.log",
+        )  # fmt: skip
+        until(lambda: "Ray runtime started" in head.output(), WAIT, "the head")
+        made = Cluster(started, folder, f"127.0.0.1:{port}", private, [])
+        made.join("127.0.0.2")
+        made.join("127.0.0.3", private=may_mount(private))
+        yield made
+    finally:
+        started.end()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def train_workers(node: Process) -> list[int]:
+    """Process ids of the ranks on a node: its descendants that Ray has titled so."""
+    parents: dict[int, int] = {}
+    ranks: list[int] = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            state, parent = stat.read_text().rpartition(")")[2].split()[:2]
+            title = (stat.parent / "cmdline").read_bytes()
+        except OSError:
+            continue  # ended meanwhile
+        parents[int(stat.parent.name)] = int(parent)
+        if b"RayTrainWorker" in title and state != "Z":
+            ranks.append(int(stat.parent.name))
+
+    def below(pid: int) -> bool:
+        while pid > 1 and pid != node.popen.pid:
+            pid = parents.get(pid, 0)
+        return pid == node.popen.pid
+
+    return [pid for pid in ranks if below(pid)]
+
+
+def test_a_run_survives_sigterm_sigkill_and_a_lost_rank(cluster: Cluster, tmp_path: Path, started: Started) -> None:
+    """One run, stopped in every way that a cluster knows, ends with the losses of an undisturbed one."""
+    path = tmp_path / "run"
+    # SIGTERM to the driver, as when its RayJob is deleted: the step is finished, saved, and the exit code says so.
+    first = cluster.train(tmp_path / "1.log", ENDLESS, RTD_RUN_PATH=str(path))
+    until(lambda: "step 3/" in first.output() or first.popen.poll() is not None, WAIT, "step 3")
+    os.kill(first.popen.pid, signal.SIGTERM)
+    assert first.wait(WAIT) == 143, first.output()
+    stopped = complete_steps(path)[-1]
+    assert f"ended at step {stopped} after its checkpoint" in first.output()
+    content = record(path)
+    assert content["run"]["state"] == "preempted"
+    assert [(r["nodeRank"], r["localRank"]) for r in content["topology"]["ranks"]] == [(0, 0), (1, 0)]
+    assert {r["nodeIp"] for r in content["topology"]["ranks"]} == {"127.0.0.2", "127.0.0.3"}
+
+    # SIGKILL to the driver, as when the head is lost.
+    second = cluster.train(tmp_path / "2.log", ENDLESS, RTD_RUN_PATH=str(path))
+    until(lambda: complete_steps(path)[-1] > stopped, WAIT, f"a later checkpoint\n{second.output()}")
+    assert f"resumed at step {stopped} from" in second.output()
+    os.kill(second.popen.pid, signal.SIGKILL)
+    second.popen.wait(30)
+    until(lambda: not any(map(train_workers, cluster.nodes)), WAIT, "the lost driver's ranks to end")
+    killed = complete_steps(path)[-1]
+
+    # SIGKILL to one rank: Ray Train starts both again, in the same driver.
+    last = killed + 40
+    third = cluster.train(tmp_path / "3.log", f"--steps={last}", RTD_RUN_PATH=str(path))
+    until(lambda: complete_steps(path)[-1] > killed, WAIT, f"a later checkpoint\n{third.output()}")
+    os.kill(train_workers(cluster.nodes[1])[0], signal.SIGKILL)
+    assert third.wait(WAIT) == 0, third.output()
+    assert third.output().count("resumed at step") == 2
+    assert record(path)["run"]["state"] == "finished"
+    assert (path / "loss.svg").exists()
+
+    undisturbed = tmp_path / "undisturbed"
+    alone = (*TRAIN, "--num-workers=0", *FLAGS, f"--steps={last}", f"--run-path={undisturbed}")
+    assert started.start(alone, tmp_path / "alone.log").wait(WAIT) == 0
+    assert losses(path) == pytest.approx(losses(undisturbed), abs=1e-4)
+    assert losses(path)[-1] < losses(path)[0] - 2
+
+    # The same job once more, as after a GitOps revert: nothing to do, and no Ray is needed to say so.
+    again = cluster.train(tmp_path / "4.log", f"--steps={last}", RTD_RUN_PATH=str(path), RAY_ADDRESS="127.0.0.1:1")
+    assert again.wait(60) == 0
+    assert "nothing to do" in again.output()
+
+
+def test_too_few_nodes_end_with_5_and_a_retry_is_refused_at_once(cluster: Cluster, tmp_path: Path) -> None:
+    path = tmp_path / "run"
+    env = {"RTD_RUN_PATH": str(path), "RTD_NODES": "3"}
+    driver = cluster.train(tmp_path / "1.log", "--start-timeout=2", **env)
+    assert driver.wait(WAIT) == 5, driver.output()
+    assert "needed 3 nodes with CPUs, found 2" in driver.output()
+    assert json.loads((path / "refused.json").read_text())["code"] == 5
+    retry = cluster.train(tmp_path / "2.log", **env, RAY_ADDRESS="127.0.0.1:1")
+    assert retry.wait(60) == 5
+    assert "needed 3 nodes with CPUs, found 2" in retry.output()
+
+
+def test_a_volume_that_one_node_does_not_share_ends_with_4_and_is_not_retried(cluster: Cluster, tmp_path: Path) -> None:
+    """The second node has another file system at the run path."""
+    if not may_mount(cluster.private):
+        pytest.skip("mounting is not allowed here, so both nodes see the same folder")
+    driver = cluster.train(tmp_path / "log", RTD_RUN_PATH=str(cluster.private / "run"))
+    assert driver.wait(WAIT) == 4, driver.output()
+    text = f"{cluster.private}/run is not one shared folder: not seen there by rank 1 on 127.0.0.3"
+    assert driver.output().count(text) == 1, driver.output()
+    # Storage `none` promises no shared folder: the run goes on, says so, and the driver keeps the record.
+    own = cluster.private / "own"
+    none = cluster.train(tmp_path / "none.log", "--steps=3", RTD_RUN_PATH=str(own), RTD_STORAGE_KIND="none")
+    assert none.wait(WAIT) == 0, none.output()
+    assert "no checkpoints: storage is none" in none.output()
+    assert [s["step"] for s in record(own)["steps"]] == [1, 2, 3]
+
+
+def test_a_node_that_is_taken_away_leaves_a_checkpoint_and_its_replacement_goes_on(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    """SIGTERM to a node, as Kubernetes sends it to a pod: Ray drains it, the ranks hear of it and save at once."""
+    path = tmp_path / "run"
+    driver = cluster.train(tmp_path / "log", "--steps=400", "--checkpoint-every=0", RTD_RUN_PATH=str(path))
+    until(lambda: "step 3/" in driver.output(), WAIT, f"step 3\n{driver.output()}")
+    os.kill(cluster.nodes[1].popen.pid, signal.SIGTERM)
+    until(lambda: "is taken away" in driver.output(), WAIT, f"the notice\n{driver.output()}")
+    saved = complete_steps(path)
+    assert saved
+    assert f"checkpoint of step {saved[0]} saved, going on until the node is gone" in driver.output()
+    cluster.join("127.0.0.4")
+    until(lambda: f"resumed at step {saved[0]}" in driver.output(), WAIT, f"the resume\n{driver.output()}")
+    assert driver.wait(WAIT) == 0, driver.output()
+    assert {r["nodeIp"] for r in record(path)["topology"]["ranks"]} == {"127.0.0.2", "127.0.0.4"}

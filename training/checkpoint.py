@@ -1,0 +1,231 @@
+"""Sharded checkpoints with torch's DCP: each rank writes and reads its own part, and a marker makes the whole complete.
+
+    <run path>/checkpoints/step_00000010/__0_0.distcp …   one file per rank
+    <run path>/checkpoints/step_00000010/.metadata         DCP's index
+    <run path>/checkpoints/step_00000010/complete.json     the marker: step, configuration; written last
+
+A folder without its marker is the rest of a save that was cut off: never read, removed at the next start. On a shared
+folder the ranks write in place; for an address they write to a local folder first and each uploads its own files.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import re
+import shutil
+import tempfile
+import uuid
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from training.config import Config, fixed_names
+from training.contract import Exit, RunEndError
+from training.model import check_tie
+from training.storage import Storage
+from training.topology import Place, agree, broadcast, gather
+
+FOLDER = "checkpoints"
+MARKER = "complete.json"
+
+
+def folder_name(step: int) -> str:
+    """Folder of a step below the run path."""
+    return f"{FOLDER}/step_{step:08d}"
+
+
+@dataclass(frozen=True)
+class Found:
+    """A complete checkpoint."""
+
+    step: int
+    """Optimiser steps it holds."""
+    configuration: dict[str, Any]
+    """The settings of the run that wrote it."""
+
+
+def steps_present(storage: Storage) -> list[tuple[int, bool]]:
+    """(step, complete) of every checkpoint folder, oldest first."""
+    found = []
+    for name in storage.names(FOLDER):
+        if match := re.fullmatch(r"step_(\d{8,})", name):
+            step = int(match[1])
+            found.append((step, storage.read(f"{folder_name(step)}/{MARKER}") is not None))
+    return sorted(found)
+
+
+def newest(storage: Storage) -> Found | None:
+    """The newest complete checkpoint of a run, or None."""
+    for step, complete in reversed(steps_present(storage)):
+        if complete:
+            marker = json.loads(storage.read(f"{folder_name(step)}/{MARKER}") or b"{}")
+            return Found(step, marker["configuration"])
+    return None
+
+
+def differences(mine: Config, theirs: dict[str, Any], *, model_only: bool) -> list[str]:
+    """Settings that must be equal to go on from a checkpoint and are not, as "name: a → b" texts."""
+    now = mine.as_dict()
+    return [
+        f"{name}: checkpoint {theirs[name]}, now {now[name]}"
+        for name in fixed_names(model_only=model_only)
+        if name in theirs and theirs[name] != now[name]
+    ]
+
+
+def choose(storage: Storage, config: Config, place: Place, resume_from: str) -> tuple[Storage, Found] | None:
+    """Where the run goes on: its own newest checkpoint, else that of `resume_from`, else None. Equal on all ranks.
+
+    Raises:
+        RunEndError: `resume_from` has no checkpoint (storage), or the configuration does not fit (failed).
+    """
+    answer: tuple[str, Found] | None = None
+    ending: RunEndError | None = None
+    failure = None
+    if place.rank == 0:
+        try:
+            answer = _choose(storage, config, resume_from)
+        except RunEndError as error:
+            ending = error
+        except OSError as error:
+            failure = f"cannot read checkpoints: {error}"
+    answer, ending, failure = broadcast((answer, ending, failure))
+    if ending:
+        raise ending
+    if failure:
+        raise OSError(failure)
+    if answer is None:
+        return None
+    return (storage if answer[0] == storage.root else Storage(answer[0])), answer[1]
+
+
+def _choose(storage: Storage, config: Config, resume_from: str) -> tuple[str, Found] | None:
+    source, found = storage, newest(storage)
+    if found is None and resume_from:
+        source = storage.beside(resume_from)
+        found = newest(source)
+        if found is None:
+            message = f"resume from {resume_from}: no complete checkpoint in {source.path(FOLDER)}"
+            # Not lasting: the source may still be training, and this ending costs seconds.
+            raise RunEndError(Exit.STORAGE, message, lasting=False)
+        if found.step >= config.run.steps:
+            message = f"{source.root} is at step {found.step} already; set steps to more than that to go on from it"
+            raise RunEndError(Exit.FAILED, message)
+    if found is None:
+        return None
+    # Another run may have been changed on purpose, or it would not be another run: only the weights must fit.
+    wrong = differences(config, found.configuration, model_only=source is not storage)
+    if wrong:
+        where = source.path(folder_name(found.step))
+        message = f"this configuration cannot go on from {where}:\n  " + "\n  ".join(wrong)
+        raise RunEndError(Exit.FAILED, f"{message}\nstart it under another run path to begin at step 0")
+    return source.root, found
+
+
+def _state(model: Any, optimizer: Any, *, tied: bool) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Model and optimiser state with plain names; a tied output layer is left out, it is the embedding."""
+    from torch.distributed.checkpoint.state_dict import get_state_dict
+
+    weights, moments = get_state_dict(model, optimizer)
+    if tied:
+        weights.pop("lm_head.weight", None)
+    return weights, moments
+
+
+def save(storage: Storage, model: Any, optimizer: Any, *, step: int, config: Config, place: Place, keep: int) -> str:
+    """Write the checkpoint of `step` on all ranks, then drop all but the newest `keep`.
+
+    Returns:
+        path or address of the checkpoint.
+
+    Raises:
+        OSError: a rank could not write; raised on all ranks. Storage was proven at the start, so a retry may mend it.
+    """
+    import torch.distributed.checkpoint as dcp
+    from torch.distributed.checkpoint.api import CheckpointException  # a BaseException
+
+    name = folder_name(step)
+    weights, moments = _state(model, optimizer, tied=config.model.tied)
+    problem = None
+    local = Path(tempfile.mkdtemp(prefix="ray-train-")) if storage.remote else Path(storage.path(name))
+    if place.rank == 0:
+        storage.delete(name)  # what a save that was cut off left, perhaps of another number of ranks
+    broadcast(None)  # no rank writes before that
+    try:
+        dcp.save({"model": weights, "optimizer": moments}, checkpoint_id=local)
+        if storage.remote:
+            for file in sorted(local.iterdir()):
+                storage.upload(file, f"{name}/{file.name}")
+    except (Exception, CheckpointException) as error:  # every rank must hear of it, whatever it was
+        problem = f"rank {place.rank} on {place.host} cannot save {storage.path(name)}: {type(error).__name__}: {error}"
+    finally:
+        if storage.remote:
+            shutil.rmtree(local, ignore_errors=True)
+    if problem := agree(problem):
+        raise OSError(problem)
+    if place.rank == 0:
+        marker = {
+            "version": 1,
+            "step": step,
+            "worldSize": place.world_size,
+            "written": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+            "configuration": config.as_dict(),
+        }
+        try:
+            storage.write(f"{name}/{MARKER}", json.dumps(marker, indent=1).encode())
+            prune(storage, keep)
+        except OSError as error:
+            problem = f"rank 0 on {place.host} cannot complete {storage.path(name)}: {error}"
+    if problem := broadcast(problem):
+        raise OSError(problem)
+    return storage.path(name)
+
+
+def prune(storage: Storage, keep: int) -> None:
+    """Remove all but the newest `keep` complete checkpoints, and what cut-off saves left."""
+    present = steps_present(storage)
+    kept = {step for step, complete in present if complete}
+    kept = set(sorted(kept)[-keep:])
+    for step, complete in present:
+        if step not in kept:
+            if complete:
+                # First the marker: a removal that is cut off must not leave half a checkpoint that looks whole.
+                storage.delete(f"{folder_name(step)}/{MARKER}")
+            storage.delete(folder_name(step))
+
+
+def load(source: Storage, found: Found, model: Any, optimizer: Any, *, config: Config, place: Place) -> None:
+    """Fill model and optimiser from a checkpoint. The number of ranks may differ from that of the writer."""
+    import torch.distributed.checkpoint as dcp
+    from torch.distributed.checkpoint.state_dict import StateDictOptions, set_state_dict
+
+    name = folder_name(found.step)
+    local = Path(source.path(name))
+    if source.remote:
+        token = broadcast(uuid.uuid4().hex)
+        local = Path(tempfile.gettempdir(), f"ray-train-{token}-{place.node_rank}")
+        problem = None
+        if place.local_rank == 0:
+            try:
+                for file in source.names(name):
+                    source.download(f"{name}/{file}", local / file)
+            except OSError as error:
+                problem = f"rank {place.rank} on {place.host} cannot download {source.path(name)}: {error}"
+        if problem := agree(problem):
+            raise OSError(problem)
+    weights, moments = _state(model, optimizer, tied=config.model.tied)
+    state = {"model": weights, "optimizer": moments}
+    dcp.load(state, checkpoint_id=local)
+    # strict=False: the tied output layer is not in the file; `check_tie` proves that it follows the embedding.
+    set_state_dict(
+        model,
+        optimizer,
+        model_state_dict=state["model"],
+        optim_state_dict=state["optimizer"],
+        options=StateDictOptions(strict=not config.model.tied),
+    )
+    check_tie(model, config.model)
+    gather(None)  # until every rank has read
+    if source.remote and place.local_rank == 0:
+        shutil.rmtree(local, ignore_errors=True)

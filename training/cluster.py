@@ -1,0 +1,66 @@
+"""What a Ray cluster must have before a training may start on it, and how its CPUs are shared out to the ranks."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+from training.contract import Exit, RunEndError
+from training.loop import Job
+
+
+def wait_for_cluster(job: Job, world_size: int, stop: threading.Event) -> tuple[dict[str, float], bool] | None:
+    """Wait until Ray has the nodes, CPUs and GPUs for this run; Ray Train itself would wait for ever.
+
+    Returns:
+        resources of one rank, and whether it has a GPU; None when asked to stop.
+
+    Raises:
+        RunEndError: they did not come in time (layout).
+    """
+    import ray
+
+    contract = job.contract
+    limit = job.config.run.start_timeout
+    deadline, said = time.monotonic() + limit, time.monotonic()
+    while True:
+        alive = [n["Resources"] for n in ray.nodes() if n["Alive"]]
+        cuda = contract.gpus_per_node > 0 if contract.gpus_per_node is not None else _gpus(alive) >= world_size
+        found = rank_resources(alive, contract.nodes, contract.processes_per_node, world_size, cuda=cuda)
+        if isinstance(found, dict):
+            return found, cuda
+        if time.monotonic() >= deadline:
+            raise RunEndError(Exit.LAYOUT, f"the Ray cluster is too small, also after {limit} s: {found}")
+        if time.monotonic() - said > 30:
+            said = time.monotonic()
+            print(f"waiting for the Ray cluster: {found}", flush=True)
+        if stop.wait(1.0):
+            return None
+
+
+def _gpus(nodes: list[dict[str, float]]) -> float:
+    return sum(n.get("GPU", 0) for n in nodes)
+
+
+def rank_resources(
+    alive: list[dict[str, float]], nodes: int | None, per_node: int | None, world_size: int, *, cuda: bool
+) -> dict[str, float] | str:
+    """One rank's resources, or what is missing. CPUs are shared out so that no more ranks fit on a node than belong."""
+    kind = "GPU" if cuda else "CPU"
+    shown = ", ".join(f"{n.get('CPU', 0):g} CPU {n.get('GPU', 0):g} GPU" for n in alive) or "none"
+    if nodes is None or per_node is None:
+        total = sum(n.get(kind, 0) for n in alive)
+        if total < world_size:
+            return f"needed {world_size} {kind}s in all, found {total:g} (nodes: {shown})"
+        return {"CPU": 1, "GPU": 1} if cuda else {"CPU": 1}
+    fit = [n for n in alive if n.get(kind, 0) >= (per_node if cuda else 1)]
+    if len(fit) < nodes:
+        need = f"{per_node} GPUs" if cuda else "CPUs"
+        return f"needed {nodes} nodes with {need}, found {len(fit)} (nodes: {shown})"
+    cpus = min(n.get("CPU", 0) for n in fit) / per_node
+    # Whole CPUs where that leaves no room for one more rank on a node, else a fraction that fills the node.
+    whole = int(cpus)
+    if whole >= 1 and (cuda or int(cpus * per_node // whole) == per_node):
+        cpus = whole
+    share = {"CPU": int(cpus * 10_000) / 10_000}
+    return {**share, "GPU": 1} if cuda else share

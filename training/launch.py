@@ -1,0 +1,271 @@
+"""Run the ranks under Ray Train: wait for the cluster, place them, pass lines and stop requests, judge the end.
+
+Only this module and `cluster` import ray. Two things travel besides Ray Train's own traffic, both through one small
+actor on the driver's node: rank 0's lines (the driver prints them as they are, without the prefix of a worker's output)
+and the driver's request to stop (a job that is deleted sends SIGTERM to the driver alone).
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from typing import Any
+
+from training import metrics
+from training.checkpoint import folder_name
+from training.cluster import wait_for_cluster
+from training.contract import Exit, RunEndError
+from training.loop import Ending, Hooks, Job, run
+from training.storage import Storage
+from training.topology import TIMEOUT_S, Place, backend
+
+EXCHANGE_S = 0.5  # how often rank 0 and the driver look into the mailbox
+# A stop request that no rank has picked up for this long meets a run that is not training: it may end at once.
+SILENT_S = 20.0
+RETRIES = 3  # restarts of the ranks after a lost worker or node
+START_RETRIES = 10  # minutes that Ray Train waits for lost nodes to be replaced: one try takes 60 s
+
+
+class Mailbox:
+    """Actor between driver and rank 0."""
+
+    def __init__(self) -> None:
+        self._lines: list[str] = []
+        self._stop = False
+        self._ending: Ending | None = None
+        self._heard = 0.0
+
+    def from_rank(self, lines: list[str], ending: Ending | None) -> bool:
+        """Rank 0 leaves lines and, at its end, the ending; returns whether it should stop."""
+        self._lines += lines
+        self._ending = ending or self._ending
+        self._heard = time.monotonic()
+        return self._stop
+
+    def from_driver(self, stop: bool) -> tuple[list[str], Ending | None, float]:
+        """The driver takes the lines; returns them, the ending, and the seconds since rank 0 was heard."""
+        self._stop = self._stop or stop
+        lines, self._lines = self._lines, []
+        return lines, self._ending, time.monotonic() - self._heard if self._heard else 1e9
+
+
+class RayHooks(Hooks):
+    """Hooks of a rank under Ray Train. On rank 0 a thread exchanges with the mailbox; the loop never waits for it."""
+
+    watches_preemption = True
+
+    def __init__(self, mailbox: Any, place: Place, run_name: str) -> None:
+        super().__init__()
+        self._mailbox = mailbox if place.rank == 0 else None
+        self._lines: list[str] = []
+        self._lock = threading.Lock()
+        self._done = threading.Event()
+        self._gauges: dict[str, Any] = {}
+        self._run_name = run_name
+        if self._mailbox is not None:
+            threading.Thread(target=self._exchange_often, name="mailbox", daemon=True).start()
+
+    def say(self, text: str) -> None:
+        """Hand a line to the driver."""
+        with self._lock:
+            self._lines.append(text)
+
+    def close(self, ending: Ending) -> None:
+        """Hand over the ending and what is left to say."""
+        self._done.set()
+        if self._mailbox is not None:
+            self._exchange(ending)
+
+    def _exchange_often(self) -> None:
+        while not self._done.wait(EXCHANGE_S):
+            # Without a driver there is nobody to tell, and Ray is about to end this process.
+            with suppress(Exception):
+                self._exchange(None)
+
+    def _exchange(self, ending: Ending | None) -> None:
+        import ray
+
+        assert self._mailbox is not None  # noqa: S101 - rank 0 alone comes here
+
+        with self._lock:
+            lines, self._lines = self._lines, []
+            answer = self._mailbox.from_rank.remote(lines, ending)
+        self.stop = bool(ray.get(answer, timeout=60)) or self.stop
+
+    def preemption_notice(self) -> str:
+        """Ray's notice that a node of the run is draining. All ranks together."""
+        import ray.train
+
+        info = ray.train.get_preemption_info()
+        if info is None:
+            return ""
+        left = "" if info.deadline_ms is None else f" within {max(0, info.deadline_ms / 1000 - time.time()):.0f} s"
+        return f"the node of ranks {', '.join(map(str, info.preempted_ranks))} is taken away{left}"
+
+    def checkpointed(self, storage: Storage, step: int, loss: float) -> None:
+        """Tell Ray Train of a checkpoint that lies where it should already: nothing is uploaded again.
+
+        Ray paces these calls by its controller's poll of 2 s, which is why steps alone are not reported.
+        """
+        import ray.train
+        from ray.train import CheckpointUploadMode
+
+        filesystem, base = storage.ray_filesystem()
+        ray.train.report(
+            {"step": step, "loss": loss},
+            checkpoint=ray.train.Checkpoint(f"{base}/{folder_name(step)}", filesystem=filesystem),
+            checkpoint_dir_name=folder_name(step),
+            checkpoint_upload_mode=CheckpointUploadMode.NO_UPLOAD,
+        )
+
+    def measured(self, *, step: int, loss: float, tokens_per_second: float) -> None:
+        """Export the numbers on Ray's Prometheus endpoint."""
+        from ray.util.metrics import Gauge
+
+        for name, value in (("step", step), ("loss", loss), ("tokens_per_second", tokens_per_second)):
+            if name not in self._gauges:
+                self._gauges[name] = Gauge(f"training_{name}", tag_keys=("run",))
+            self._gauges[name].set(value, tags={"run": self._run_name})
+
+
+def _rank(settings: dict[str, Any]) -> None:
+    """Body of one Ray Train worker. It returns also when the run failed for good: raising would make Ray try again."""
+    import ray.util
+
+    # Ray Train writes a line per rank for every report, whatever the log level of the run is.
+    logging.getLogger("ray.train").setLevel(logging.WARNING)
+
+    job: Job = settings["job"]
+    place = Place.from_env(os.environ, host=ray.util.get_node_ip_address())
+    hooks = RayHooks(settings["mailbox"], place, job.run_name)
+    ending = run(job, place, hooks, cuda=settings["cuda"])
+    hooks.close(ending)
+
+
+def launch(job: Job, *, world_size: int) -> Ending:
+    """Train `job` with `world_size` ranks on the Ray cluster of RAY_ADDRESS, else on a Ray of this process's own."""
+    import ray
+
+    address = os.environ.get("RAY_ADDRESS", "")
+    own: dict[str, Any] = {}
+    if not address:
+        # "local" starts a new one; without it Ray would join whatever cluster it finds running on this machine.
+        cpus = max(world_size, os.cpu_count() or 1)
+        own = {"address": "local", "num_cpus": cpus, "include_dashboard": False, "object_store_memory": 2**28}
+        # Without a dashboard Ray Train's own actors complain every few seconds; a rank's errors come with `fit`.
+        own["log_to_driver"] = False
+        if job.contract.nodes is None:
+            job = replace(job, contract=replace(job.contract, nodes=1, processes_per_node=world_size))
+    stop = threading.Event()
+    storage = Storage(job.run_path)
+    ray.init(**(own or {"address": address}), logging_level=logging.WARNING)
+    # Ray's own handler, which ray.init has just set, ends the driver at once; the run must reach a checkpoint first.
+    signal.signal(signal.SIGTERM, lambda _signal, _frame: stop.set())
+    try:
+        ending = _fit(job, world_size, storage, stop)
+    except RunEndError as error:
+        ending = Ending("failed", error.code, error.message)
+        if error.lasting:
+            metrics.refuse(storage, error.code, error.message)
+    finally:
+        ray.shutdown()
+    with suppress(OSError):
+        if ending.record and storage.read(metrics.RECORD) is None:
+            # Rank 0 wrote to its own node's disk; what the driver was told is all that outlives it.
+            storage.write(metrics.RECORD, json.dumps(ending.record, indent=1).encode())
+            storage.write(metrics.CURVE, metrics.loss_svg(ending.record).encode())
+        metrics.close_record(storage, ending.state, ending.code, ending.message)
+    return ending
+
+
+def _fit(job: Job, world_size: int, storage: Storage, stop: threading.Event) -> Ending:
+    import ray
+    from ray.train import CheckpointConfig, FailureConfig, LoggingConfig, RunConfig, ScalingConfig
+    from ray.train.torch import TorchConfig, TorchTrainer
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    found = wait_for_cluster(job, world_size, stop)
+    if found is None:
+        return Ending("preempted", Exit.PREEMPTED, "asked to stop before the training began")
+    resources, cuda = found
+    here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
+    mailbox = ray.remote(num_cpus=0)(Mailbox).options(scheduling_strategy=here).remote()
+    # Resume goes by the markers in checkpoints/. Ray's own snapshot of an earlier driver names checkpoints that were
+    # removed since, and Ray would refuse to start on it.
+    try:
+        storage.delete("checkpoint_manager_snapshot.json")
+    except OSError as error:
+        raise RunEndError(Exit.STORAGE, f"cannot write to {storage.root}: {error}") from error
+    parent, _, name = storage.root.rpartition("/")
+    trainer = TorchTrainer(
+        _rank,
+        train_loop_config={"job": job, "mailbox": mailbox, "cuda": cuda},
+        torch_config=TorchConfig(backend=backend(cuda), timeout_s=TIMEOUT_S),
+        scaling_config=ScalingConfig(num_workers=world_size, use_gpu=cuda, resources_per_worker=resources),
+        run_config=RunConfig(
+            name=name,
+            storage_path=parent,
+            failure_config=FailureConfig(max_failures=RETRIES, controller_failure_limit=START_RETRIES),
+            checkpoint_config=CheckpointConfig(num_to_keep=None),  # `checkpoint.prune` removes the old ones
+            logging_config=LoggingConfig(log_level="WARNING"),
+        ),
+    )
+    failure: Exception | None = None
+    with _relay(mailbox, stop) as relayed:
+        try:
+            trainer.fit()
+        except Exception as error:  # Ray's errors, and those of the ranks in it
+            failure = error
+    ending: Ending | None = relayed["ending"]
+    if ending is not None and (failure is None or ending.state == "failed"):
+        return ending
+    if stop.is_set():
+        message = "asked to stop while no rank was training; earlier checkpoints are kept"
+        return Ending("preempted", Exit.PREEMPTED, message)
+    return Ending("failed", Exit.FAILED, f"training failed: {failure or 'the ranks ended without an answer'}")
+
+
+@contextmanager
+def _relay(mailbox: Any, stop: threading.Event) -> Iterator[dict[str, Any]]:
+    """Print rank 0's lines and pass on the stop request while the training runs; yields where the ending will be."""
+    import ray
+
+    relayed: dict[str, Any] = {"ending": None}
+    done = threading.Event()
+    asked = 0.0
+
+    def exchange() -> float:
+        lines, relayed["ending"], silent = ray.get(mailbox.from_driver.remote(stop.is_set()), timeout=60)
+        for line in lines:
+            print(line, flush=True)
+        return float(silent)
+
+    def often() -> None:
+        nonlocal asked
+        while not done.wait(EXCHANGE_S):
+            with suppress(Exception):
+                silent = exchange()
+                if stop.is_set() and not asked:
+                    asked = time.monotonic()
+                    print("asked to stop: finishing the step and saving a checkpoint", file=sys.stderr, flush=True)
+                if asked and min(silent, time.monotonic() - asked) > SILENT_S:
+                    os.kill(os.getpid(), signal.SIGINT)  # Ray Train's way to abort a run
+                    return
+
+    thread = threading.Thread(target=often, name="relay", daemon=True)
+    thread.start()
+    try:
+        yield relayed
+    finally:
+        done.set()
+        thread.join(timeout=60)
+        with suppress(Exception):
+            exchange()

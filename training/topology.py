@@ -1,0 +1,188 @@
+"""Where each rank runs: process group, even layout, a storage that all ranks share, and the device mesh."""
+
+from __future__ import annotations
+
+import socket
+import time
+import uuid
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from training.config import RunOptions, check_world_size
+from training.contract import Contract, Exit, RunEndError
+from training.sizes import uses_hsdp
+from training.storage import Storage
+
+TIMEOUT_S = 600  # a collective that takes longer has lost a rank
+PROBE_S = 10.0  # network file systems may show a new file to other clients this late
+
+
+@dataclass(frozen=True)
+class Place:
+    """One rank's position, as Ray Train and torchrun write it to the environment."""
+
+    rank: int = 0
+    world_size: int = 1
+    local_rank: int = 0
+    local_world_size: int = 1
+    node_rank: int = 0
+    host: str = ""
+
+    @classmethod
+    def from_env(cls, environ: Mapping[str, str], host: str = "") -> Place:
+        """Position from RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE and NODE_RANK or torchrun's GROUP_RANK."""
+        world = int(environ.get("WORLD_SIZE", "1"))
+        rank = int(environ.get("RANK", "0"))
+        return cls(
+            rank=rank,
+            world_size=world,
+            local_rank=int(environ.get("LOCAL_RANK", str(rank))),
+            local_world_size=int(environ.get("LOCAL_WORLD_SIZE", str(world))),
+            node_rank=int(environ.get("NODE_RANK", environ.get("GROUP_RANK", "0"))),
+            host=host or socket.gethostname(),
+        )
+
+
+def backend(cuda: bool) -> str:
+    """Process-group backend; gloo beside NCCL carries what ranks tell each other when NCCL itself is in question."""
+    return "cpu:gloo,cuda:nccl" if cuda else "gloo"
+
+
+@contextmanager
+def process_group(place: Place, *, cuda: bool) -> Iterator[None]:
+    """The default process group of a run without Ray: torchrun's ranks, or this process alone."""
+    import torch
+    import torch.distributed as dist
+
+    if cuda:
+        torch.cuda.set_device(place.local_rank)
+    timeout = timedelta(seconds=TIMEOUT_S)
+    if place.world_size == 1:
+        dist.init_process_group(backend(cuda), store=dist.HashStore(), rank=0, world_size=1, timeout=timeout)
+    else:
+        dist.init_process_group(backend(cuda), timeout=timeout)
+    try:
+        yield
+    finally:
+        dist.destroy_process_group()
+
+
+def gather(value: Any) -> list[Any]:
+    """Every rank's `value`, by rank, on every rank."""
+    import torch.distributed as dist
+
+    values: list[Any] = [None] * dist.get_world_size()
+    dist.all_gather_object(values, value)
+    return values
+
+
+def broadcast(value: Any) -> Any:
+    """Rank 0's `value` on every rank."""
+    import torch.distributed as dist
+
+    box = [value]
+    dist.broadcast_object_list(box, src=0)
+    return box[0]
+
+
+def agree(problem: str | None) -> str | None:
+    """All ranks' problems, equal ones once, on every rank; None when no rank has one."""
+    return "\n".join({p: None for p in gather(problem) if p}) or None
+
+
+def check_layout(place: Place, contract: Contract, run: RunOptions) -> list[Place]:
+    """All ranks' places, after proof that they lie as promised.
+
+    The mesh below takes `nodes × ranks per node` for granted; a scheduler that puts three ranks on one node and one on
+    another would give a mesh whose rows are not nodes, and a run that is slow without a word.
+
+    Raises:
+        RunEndError: uneven nodes, wrong number of nodes or ranks, or a batch that does not divide.
+    """
+    places: list[Place] = gather(place)
+    per_node: dict[int, int] = {}
+    hosts: dict[int, str] = {}
+    for p in places:
+        per_node[p.node_rank] = per_node.get(p.node_rank, 0) + 1
+        hosts[p.node_rank] = p.host
+    found = ", ".join(f"{count} on {hosts[node]}" for node, count in sorted(per_node.items()))
+    problem = None
+    if len(set(per_node.values())) > 1:
+        problem = f"uneven layout: ranks per node are {found}; every node must hold the same number"
+    elif contract.world_size is not None and len(places) != contract.world_size:
+        problem = f"wrong world size: {len(places)} ranks, needed {contract.world_size} ({found})"
+    elif contract.nodes is not None and len(per_node) != contract.nodes:
+        each = contract.processes_per_node
+        problem = f"wrong layout: needed {contract.nodes} nodes with {each} ranks each, found {found}"
+    else:
+        problem = check_world_size(run, len(places))
+    if problem:
+        raise RunEndError(Exit.LAYOUT, problem)
+    return places
+
+
+def check_storage(storage: Storage, place: Place, *, required: bool) -> bool:
+    """Whether all ranks see what rank 0 writes to the run path.
+
+    Without this a path that is local to each node fails at the first checkpoint, after paid hours, or never.
+
+    Args:
+        required: False for storage `none` on several nodes, where a node's own disk is expected.
+
+    Raises:
+        RunEndError: rank 0 cannot write, or a rank does not see it, and `required`.
+    """
+    name = f".probe-{uuid.uuid4().hex}"
+    failure = None
+    if place.rank == 0:
+        try:
+            storage.write(name, b"seen")
+        except OSError as error:
+            failure = f"rank 0 on {place.host} cannot write to {storage.root}: {error}"
+    name, failure = broadcast((name, failure))
+    if failure:
+        raise RunEndError(Exit.STORAGE, failure)
+    seen, problem = False, ""
+    deadline = time.monotonic() + (PROBE_S if required else 2.0)
+    while True:
+        try:
+            seen = storage.read(name) == b"seen"
+        except OSError as error:
+            problem = f" ({error})"
+        if seen or time.monotonic() >= deadline:
+            break
+        time.sleep(0.2)
+    answers: list[tuple[bool, str]] = gather((seen, f"rank {place.rank} on {place.host}{problem}"))
+    if place.rank == 0:
+        storage.delete(name)
+    blind = [who for saw, who in answers if not saw]
+    if blind and required:
+        raise RunEndError(
+            Exit.STORAGE,
+            f"{storage.root} is not one shared folder: not seen there by {', '.join(blind)}, though rank 0 wrote it; "
+            "mount the same volume at this path in every pod",
+        )
+    return not blind
+
+
+def build_mesh(places: list[Place], run: RunOptions, *, cuda: bool) -> Any:
+    """Device mesh: `shard` alone for full sharding, (`replicate`, `shard`) = (nodes, ranks per node) for HSDP."""
+    from torch.distributed.device_mesh import init_device_mesh
+
+    device = "cuda" if cuda else "cpu"
+    nodes = len({p.node_rank for p in places})
+    if uses_hsdp(run, nodes, len(places) // nodes):
+        return init_device_mesh(device, (nodes, len(places) // nodes), mesh_dim_names=("replicate", "shard"))
+    return init_device_mesh(device, (len(places),), mesh_dim_names=("shard",))
+
+
+def use_cuda(contract: Contract) -> bool:
+    """Whether this rank computes on a GPU: as the surroundings say, else whether there is one."""
+    import torch
+
+    if contract.gpus_per_node is not None:
+        return contract.gpus_per_node > 0
+    return bool(torch.cuda.is_available())

@@ -1,0 +1,176 @@
+"""Train a Qwen2.5 model with FSDP2.
+
+On this machine, no cluster, no account:
+
+    python -m training.train                                     tiny model, two ranks of a Ray of its own, CPU
+    python -m training.train --num-workers=0                     one process, without Ray
+    torchrun --nproc-per-node=2 -m training.train --num-workers=0
+    python -m training.train --steps=200 --run-path=./runs/long  goes on where it was when it is started again
+
+On a cluster the same command runs as the entrypoint of a RayJob; the chart's RTD_* variables say where and how large:
+
+    python -m training.train --preset=qwen2.5-1.5b --steps=200 --sequence-length=2048
+
+The run path receives run.json (settings, versions, layout, every step), loss.svg and checkpoints/. Starting the same
+command with the same run path resumes at the newest complete checkpoint; a finished run ends at once. SIGTERM lets the
+step in progress finish, saves a checkpoint and exits with 143.
+
+Exit codes: 0 done, 1 failed, 2 wrong flags, 3 wrong network, 4 wrong storage, 5 wrong layout, 143 stopped after a
+checkpoint.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import inspect
+import os
+import signal
+import sys
+from pathlib import Path
+
+from training import checkpoint, config, metrics
+from training.contract import Contract, ContractError, Exit
+from training.loop import Ending, Hooks, Job, run
+from training.storage import Storage
+from training.topology import Place, process_group, use_cuda
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line: where to run, then one flag per field of `config`, with its text as help."""
+    made = argparse.ArgumentParser(
+        prog="python -m training.train",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    where = made.add_argument_group("where it runs")
+    where.add_argument(
+        "--preset", default="tiny", metavar="|".join(config.PRESETS), help="model and settings to start from"
+    )
+    where.add_argument(
+        "--num-workers",
+        type=int,
+        metavar="int",
+        help="ranks; 0 = this process alone, or those that torchrun starts, without Ray "
+        "[RTD_NODES × RTD_PROCESSES_PER_NODE, else 2]",
+    )
+    where.add_argument(
+        "--run-path", metavar="path", help="folder or s3:// address of this run [RTD_RUN_PATH, else runs/<preset>]"
+    )
+    where.add_argument(
+        "--resume-from",
+        metavar="run",
+        help="start from the newest checkpoint of another run, given by path or by its name beside this one "
+        "[RTD_RESUME_FROM]",
+    )
+    for title, owner in (("model", config.ModelShape), ("run", config.RunOptions)):
+        group = made.add_argument_group(title, (inspect.getdoc(owner) or "").split("\n")[0])
+        for field in dataclasses.fields(owner):
+            _add_flag(group, field)
+    return made
+
+
+def _add_flag(group: argparse._ArgumentGroup, field: dataclasses.Field[object]) -> None:
+    is_bool = isinstance(field.default, bool)
+    kind = "true|false" if is_bool else "|".join(field.metadata["choices"]) or type(field.default).__name__
+    values = {name: preset.get(field.name, field.default) for name, preset in config.PRESETS.items()}
+    if len(set(values.values())) == 1:
+        shown = str(field.default).lower() if is_bool else str(field.default)
+    else:
+        shown = ", ".join(f"{name}: {value}" for name, value in values.items())
+    group.add_argument(
+        f"--{field.name.replace('_', '-')}",
+        dest=field.name,
+        metavar=kind,
+        default=argparse.SUPPRESS,
+        nargs="?" if is_bool else None,
+        const="true" if is_bool else None,
+        help=f"{config.descriptions()[field.name]} [{shown}]".replace("%", "%%"),
+    )
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run the command line; returns the exit code."""
+    made = parser()
+    given = vars(made.parse_args(argv))
+    preset, workers = given.pop("preset"), given.pop("num_workers")
+    run_path, resume_from = given.pop("run_path"), given.pop("resume_from")
+    try:
+        settings = config.build(preset, given, from_text=True)
+    except ValueError as error:
+        flags = (f"--{line.replace('_', '-', line.split(':')[0].count('_'))}" for line in str(error).splitlines())
+        made.error("\n  " + "\n  ".join(flags))
+    try:
+        contract = Contract.from_env(os.environ)
+    except ContractError as error:
+        print(f"wrong environment:\n{error}", file=sys.stderr)
+        return Exit.FAILED
+    if resume_from:
+        contract = dataclasses.replace(contract, resume_from=resume_from.rstrip("/"))
+    path = (run_path or contract.run_path or f"runs/{preset}").rstrip("/")
+    if "://" not in path:
+        path = str(Path(path).expanduser().absolute())
+    if workers is not None and workers < 0:
+        made.error("--num-workers must be 0 or more")
+    if workers == 0:
+        contract = dataclasses.replace(contract, nodes=None, processes_per_node=None)
+    elif workers is not None and contract.nodes is not None:
+        if workers % contract.nodes:
+            made.error(f"--num-workers={workers} is not a multiple of the {contract.nodes} nodes (RTD_NODES)")
+        contract = dataclasses.replace(contract, processes_per_node=workers // contract.nodes)
+    job = Job(settings, contract, path, contract.run_name or path.rsplit("/", 1)[-1])
+    ending = _ended_before(job)
+    if ending is None and workers == 0:
+        ending = _here(job)
+    elif ending is None:
+        from training.launch import launch  # ray is needed from here on only
+
+        ending = launch(job, world_size=workers or contract.world_size or 2)
+    if int(os.environ.get("RANK", "0")) == 0:
+        stream = sys.stdout if ending.code == Exit.DONE else sys.stderr
+        print(f"{ending.message}\nrun path: {path}", file=stream, flush=True)
+    return int(ending.code)
+
+
+def _ended_before(job: Job) -> Ending | None:
+    """The ending of an earlier start of this run when a new one would change nothing: finished, or refused."""
+    try:
+        storage = Storage(job.run_path)
+        refused = metrics.refusal(storage)
+        record = metrics.read(storage)
+    except (OSError, ValueError, ImportError) as error:
+        return Ending("failed", Exit.STORAGE, f"cannot read the run path {job.run_path}: {error}")
+    if refused:
+        return Ending("failed", *refused)
+    if record and record["run"]["state"] == "finished":
+        steps = record["configuration"]["steps"]
+        wrong = checkpoint.differences(job.config, record["configuration"], model_only=False)
+        if wrong:
+            text = "another run has finished here, with other settings:\n  " + "\n  ".join(wrong)
+            return Ending("failed", Exit.FAILED, f"{text}\nstart this one under another run path")
+        if steps >= job.config.run.steps:
+            text = f"this run finished its {steps} steps on {record['run']['ended']}; nothing to do"
+            return Ending("finished", Exit.DONE, f"{text} (more steps, or another run path, start a training)")
+    return None
+
+
+def _here(job: Job) -> Ending:
+    """Train in this process: alone, or as one of torchrun's ranks."""
+    hooks = Hooks()
+
+    def stop(_signal: int, _frame: object) -> None:
+        hooks.stop = True
+
+    signal.signal(signal.SIGTERM, stop)
+    place = Place.from_env(os.environ)
+    cuda = use_cuda(job.contract)
+    with process_group(place, cuda=cuda):
+        return run(job, place, hooks, cuda=cuda)
+
+
+if __name__ == "__main__":
+    # The module again, under its own name: Ray's workers can import that one, and not `__main__`.
+    from training.train import main as _main
+
+    sys.exit(_main())
