@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -117,6 +118,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     Returns:
         The exit code.
     """
+    _tame_streams()
     args = parser().parse_args(argv)
     try:
         code: int = args.run(args)
@@ -129,10 +131,27 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return exits.INTERRUPTED
     except BrokenPipeError:
-        # The reader (`| head`) has enough; the interpreter must not complain once more while it ends.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return exits.OK
+        _drop_output()
+        return exits.BROKEN_PIPE
+    except OSError as error:  # a folder that may not be listed, a full disk under the output
+        _drop_output()
+        where = f"{error.filename}: " if error.filename else ""
+        print(f"error: {where}{error.strerror or error}", file=sys.stderr)
+        return exits.TOOL
     return code
+
+
+def _tame_streams() -> None:
+    """File names and messages may hold characters that the terminal's encoding has not: show them as escapes."""
+    if sys.stdout is None:  # started with the output closed
+        sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115  (until the process ends)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
+
+
+def _drop_output() -> None:
+    """What is still in the buffer has nowhere to go; the interpreter must not complain once more while it ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from pathlib import Path
 
@@ -19,7 +20,7 @@ def validate(args: argparse.Namespace) -> int:
     project = Project(args.root)
     loaded = [project.load(folder) for folder in project.select(args.env)]
     findings = _check(loaded)
-    sys.stdout.write(format_findings(findings, sources(loaded), args.output))
+    emit(format_findings(findings, sources(loaded), args.output))
     if args.output == "text":
         names = ", ".join(one.folder for one in loaded)
         print(f"{names}: {summary(findings)}", file=sys.stderr)
@@ -32,7 +33,7 @@ def render(args: argparse.Namespace) -> int:
     from generator.render.write import Change, WriteError, compare, diff, write
 
     project = Project(args.root)
-    loaded = _valid(project, args.env)
+    loaded = _valid(project, args.env, quiet=args.check)
     tree: dict[str, str] = {}
     for one in loaded:
         tree |= render_tree(one)
@@ -41,14 +42,17 @@ def render(args: argparse.Namespace) -> int:
     for p in refused:
         print(f"refused: {p.path}: {p.reason}", file=sys.stderr)
     if refused:
+        forceable = all(p.forceable for p in refused)
         raise Stop(
             exits.REFUSED,
-            "nothing was written. Move your changes to the environment file, or discard them with --force",
+            "nothing was written. Move your changes to the environment file, or discard them with --force"
+            if forceable
+            else "nothing was written. Make room for the generated files; --force replaces files only",
         )
     changes = [p for p in planned if p.change is not Change.SAME]
     if args.check:
         for p in changes:
-            sys.stdout.write(diff(p))
+            emit(diff(p))
             print(f"would change: {p.path}", file=sys.stderr)
         return exits.FINDINGS if changes else exits.OK
     try:
@@ -71,9 +75,9 @@ def plan(args: argparse.Namespace) -> int:
         assert one.environment.model is not None and one.cluster is not None  # noqa: S101  (_valid checked)
         resolved.append(resolve(one.environment.model, one.cluster.model))
     if args.output == "json":
-        sys.stdout.write(dump([as_json(r) for r in resolved]))
+        emit(dump([as_json(r) for r in resolved]))
     else:
-        sys.stdout.write("\n".join(as_text(r) for r in resolved))
+        emit("\n".join(as_text(r) for r in resolved))
     return exits.OK
 
 
@@ -97,7 +101,10 @@ def new(args: argparse.Namespace) -> int:
     planned = compare(args.root, tree)
     existing = [p.path for p in planned if p.change is not Change.NEW]
     if existing:
-        raise Stop(exits.REFUSED, f"nothing was written: {', '.join(existing)} exists already; choose another name")
+        raise Stop(
+            exits.REFUSED,
+            f"nothing was written, for there is already {', '.join(existing)}; choose another name",
+        )
     try:
         write(args.root, planned)
     except WriteError as error:
@@ -116,8 +123,12 @@ def schema(args: argparse.Namespace) -> int:
     from generator.model.jsonschema import FILES, schema_text
 
     if not args.write:
-        sys.stdout.write(schema_text(FILES[args.file]))
+        emit(schema_text(FILES[args.file]))
         return exits.OK
+    if not (args.root / "environments").is_dir():
+        raise Stop(
+            exits.USAGE, f"there is no folder {args.root.resolve() / 'environments'}; name the project with --root"
+        )
     for name, model in FILES.items():
         path = args.root / "environments" / f"{name}.schema.json"
         path.write_text(schema_text(model), encoding="utf-8")
@@ -164,8 +175,8 @@ def local(args: argparse.Namespace) -> int:
     )
 
 
-def _valid(project: Project, given: list[str], *, neighbours: bool = True) -> list[Loaded]:
-    """The selected environments, or the end of the command with their findings.
+def _valid(project: Project, given: list[str], *, neighbours: bool = True, quiet: bool = False) -> list[Loaded]:
+    """The selected environments, or the end of the command with their findings. `quiet`: warnings alone are not shown.
 
     With `neighbours`, environments that share a ClusterConfig with a selected one are checked too: it holds the node
     groups of all of them, so one with errors would lose its own.
@@ -185,9 +196,12 @@ def _valid(project: Project, given: list[str], *, neighbours: bool = True) -> li
         others = {folder for cluster in clusters for folder in project.on_cluster(cluster)} - set(folders)
         checked += [project.load(folder) for folder in sorted(others)]
     findings = _check(checked)
+    failed = _has_errors(findings)
+    if not failed:
+        findings = [] if quiet else _check(loaded)
     if findings:
         sys.stderr.write(format_findings(findings, sources(checked), "text"))
-    if _has_errors(findings):
+    if failed:
         raise Stop(exits.FINDINGS, f"{summary(findings)}; nothing was done")
     return loaded
 
@@ -199,6 +213,15 @@ def _check(loaded: list[Loaded]) -> list[Finding]:
 
 def _has_errors(findings: list[Finding]) -> bool:
     return any(f.severity is Severity.ERROR for f in findings)
+
+
+def emit(text: str) -> None:
+    """Write to standard output. A reader that has enough (`| head`) changes nothing about the command's exit code."""
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def existing_folder(text: str) -> Path:

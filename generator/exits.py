@@ -8,6 +8,7 @@ USAGE = 2
 REFUSED = 4  # a file was edited by hand, or exists already
 TOOL = 5  # an external program is missing or failed
 INTERRUPTED = 130
+BROKEN_PIPE = 141  # the reader of the output went away; what a shell reports for a program that SIGPIPE ended
 
 
 class Stop(Exception):  # noqa: N818  (not an error of ours: the command ends, with a reason)

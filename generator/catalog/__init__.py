@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from importlib import resources
+from pathlib import Path
 
 LOCAL = "local"
 """Instance type of this machine's own processes: no GPU, no EFA, no price."""
@@ -121,7 +121,7 @@ def _number(text: str) -> float:
 
 
 def _rows(name: str) -> list[dict[str, str]]:
-    text = resources.files(__package__).joinpath(name).read_text(encoding="utf-8")
+    text = Path(__file__).with_name(name).read_text(encoding="utf-8")
     return list(csv.DictReader(text.splitlines()))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -59,6 +60,11 @@ class Finding:
     @property
     def sort_key(self) -> tuple[str, Range, str, str]:
         return (self.file, self.range, self.code, self.message)
+
+
+def lines_of(text: str) -> list[str]:
+    """The lines of a YAML file: the breaks are those of the parser, so that its line numbers hold."""
+    return re.split("\r\n|[\n\r\x85\u2028\u2029]", text)
 
 
 def dotted(path: Pointer) -> str:

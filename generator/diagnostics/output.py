@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import unicodedata
 from collections.abc import Iterable, Mapping
 
-from generator.diagnostics.finding import Finding, Severity
+from generator.diagnostics.finding import Finding, Severity, lines_of
 
 FORMATS = ("text", "concise", "json", "github")
+_WIDEST = 160  # a longer line is shown around the marked place only
+_BEFORE = 60
 
 
 def format_findings(findings: Iterable[Finding], sources: Mapping[str, str], output: str) -> str:
@@ -57,7 +60,7 @@ def summary(findings: Iterable[Finding]) -> str:
 
 def _concise(f: Finding) -> str:
     start = f.range.start
-    return f"{f.file}:{start.line}:{start.column}: {f.severity.value}[{f.code}] {f.message}"
+    return f"{_clean(f.file)}:{start.line}:{start.column}: {f.severity.value}[{f.code}] {_clean(f.message)}"
 
 
 def _github(f: Finding) -> str:
@@ -70,9 +73,9 @@ def _github(f: Finding) -> str:
         return data(text).replace(":", "%3A").replace(",", "%2C")
 
     start, end = f.range.start, f.range.end
-    body = f.message if not f.help else f"{f.message}\nhelp: {f.help}"
+    body = _clean(f.message) + (f"\nhelp: {_clean(f.help)}" if f.help else "")
     return (
-        f"::{f.severity.value} file={prop(f.file)},line={start.line},col={start.column},"
+        f"::{f.severity.value} file={prop(_clean(f.file))},line={start.line},col={start.column},"
         f"endLine={end.line},endColumn={end.column},title={prop(f.code)}::{data(body)}"
     )
 
@@ -80,26 +83,48 @@ def _github(f: Finding) -> str:
 def _text(f: Finding, text: str) -> str:
     """The long form: message, place, the marked line, notes and help."""
     start, end = f.range.start, f.range.end
-    lines = text.splitlines()
-    out = [f"{f.severity.value}[{f.code}]: {f.message}", f"  --> {f.file}:{start.line}:{start.column}"]
+    lines = lines_of(text)
+    out = [f"{f.severity.value}[{f.code}]: {_clean(f.message)}", f"  --> {_clean(f.file)}:{start.line}:{start.column}"]
     gutter = len(str(start.line))
-    if 1 <= start.line <= len(lines):
-        # A tab is as wide as a reader's terminal makes it: keep the caret line's tabs where the text has them.
-        line = _printable(lines[start.line - 1])
-        pad = "".join("\t" if c == "\t" else " " for c in line[: start.column - 1])
-        width = max(1, (end.column if end.line == start.line else len(line) + 1) - start.column)
-        label = f" {f.label}" if f.label else ""
+    if text and start.line <= len(lines):
+        line = lines[start.line - 1]
+        shown, carets = _marked(line, start.column - 1, end.column - 1 if end.line == start.line else len(line))
+        label = f" {_clean(f.label)}" if f.label else ""
         out += [
             f"{' ' * gutter} |",
-            f"{start.line} | {line}",
-            f"{' ' * gutter} | {pad}{'^' * width}{label}",
+            f"{start.line} | {shown}",
+            f"{' ' * gutter} | {carets}{label}",
         ]
-    out += [f"{' ' * gutter} = note: {note}" for note in f.notes]
+    out += [f"{' ' * gutter} = note: {_clean(note)}" for note in f.notes]
     if f.help:
-        out.append(f"{' ' * gutter} = help: {f.help}")
+        out.append(f"{' ' * gutter} = help: {_clean(f.help)}")
     return "\n".join(out) + "\n"
 
 
-def _printable(line: str) -> str:
-    """Control characters of a hostile file must not reach the terminal."""
-    return "".join(c if c == "\t" or c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in line)
+def _marked(line: str, start: int, end: int) -> tuple[str, str]:
+    """A line as a terminal can show it, and the line of carets under its characters `start` up to `end`, from 0."""
+    first = max(0, start - _BEFORE) if len(line) > _WIDEST else 0
+    last = first + _WIDEST if len(line) > _WIDEST else len(line)
+    # Control characters of a hostile file must not reach the terminal.
+    shown = "".join(c if c == "\t" or c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in line[first:last])
+    # A tab is as wide as a reader's terminal makes it: keep the caret line's tabs where the text has them.
+    pad = "".join("\t" if c == "\t" else " " * _columns(c) for c in shown[: start - first])
+    carets = "^" * max(1, sum(_columns(c) for c in shown[start - first : max(end - first, 0)]))
+    before, after = "…" if first else "", "…" if last < len(line) else ""
+    return before + shown + after, " " * len(before) + pad + carets
+
+
+def _columns(character: str) -> int:
+    """How many columns of a terminal a character takes: none when it combines with the one before, two in CJK."""
+    if character.isascii():
+        return 1
+    if unicodedata.combining(character):
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
+
+
+def _clean(text: str) -> str:
+    """Messages quote what users wrote: line breaks and control characters are shown as escapes."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape", "backslashreplace").decode() for c in text)

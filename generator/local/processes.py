@@ -63,6 +63,10 @@ class Processes:
         """Exit codes of the started processes that have ended, by pid."""
         return {int(pid): int(code) for pid, code in self._ask({"poll": True})["exited"].items()}
 
+    def stop(self) -> None:
+        """End everything that was started; more can be started afterwards."""
+        self._ask({"stop": True})
+
     def alive(self) -> set[int]:
         """Pids of all live processes of the cluster, the supervisor not counted."""
         return supervisor.members(self.pid, self._leaders, self.marker)

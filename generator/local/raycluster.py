@@ -7,7 +7,6 @@ import random
 import secrets
 import shlex
 import shutil
-import socket
 import sys
 import time
 from collections import Counter
@@ -26,6 +25,12 @@ from generator.local.web import WebError, request
 
 READY_SECONDS = 150
 _RESTARTS = 2
+
+
+class _HeadEndedError(LocalError):
+    """The head has ended while the cluster was starting."""
+
+
 _SUFFIX = "bcdfghjklmnpqrstvwxz2456789"  # Kubernetes' alphabet for generated names
 _KUBERAY = "v1.6.1"
 
@@ -71,15 +76,14 @@ class RayCluster:
         self._scratch = host.make_scratch()
         self._pids: dict[int, Node] = {}
         self._restarts: Counter[str] = Counter()
+        self._starting = True
         try:
             self.processes = Processes(self._scratch, self.log_dir / "supervisor.log", hold)
         except BaseException:
             self._scratch.rmdir()
             raise
-        ports = host.Ports(self.processes.pid)
-        self._head_port, self.dashboard_port, self._client_port = ports.take(), ports.take(), ports.take()
-        self._metrics_ports = {"AUTOSCALER_METRIC_PORT": ports.take(), "DASHBOARD_METRIC_PORT": ports.take()}
-        self._node_ports = {pod.name: (ports.take(), ports.take()) for pod in self.pods}
+        self._ports = host.Ports(self.processes.pid)
+        self._attempt = 0
 
     @property
     def dashboard(self) -> str:
@@ -93,6 +97,10 @@ class RayCluster:
 
     def prepare(self) -> None:
         """Lay out all volumes and compute every node's command line and environment."""
+        take = self._ports.take
+        self._head_port, self.dashboard_port, self._client_port = take(), take(), take()
+        self._metrics_ports = {"AUTOSCALER_METRIC_PORT": take(), "DASHBOARD_METRIC_PORT": take()}
+        self._node_ports = {pod.name: (take(), take()) for pod in self.pods}
         self.volumes.clear()
         stores = host.object_store_folder(len(self.pods), self._scratch)
         self.adaptations = [
@@ -108,6 +116,9 @@ class RayCluster:
     def start(self, *, limit: float = READY_SECONDS, echo: Callable[[str], None] = lambda _: None) -> None:
         """Start the head, then all workers at once, and wait until every node passes KubeRay's probe.
 
+        While that lasts, what ends is started again, as the kubelet does with containers: on a busy machine the head
+        gives up when its raylet is not up within 30 s, and a worker when it does not see the head within 40 s.
+
         Args:
             limit: seconds for all of it.
             echo: receives one line per stage.
@@ -117,34 +128,45 @@ class RayCluster:
         """
         began = time.monotonic()
         deadline = began + limit
+        try:
+            self._start(deadline, limit)
+        except _HeadEndedError:
+            if time.monotonic() > deadline:
+                raise
+            echo("the Ray head has ended while starting; starting all nodes again")
+            self.processes.stop()
+            self._attempt += 1
+            self.prepare()
+            self._start(deadline, limit)
+        self._starting = False
+        echo(f"Ray {self.ray_version}: {len(self.nodes)} nodes ready after {time.monotonic() - began:.0f} s")
+
+    def _start(self, deadline: float, limit: float) -> None:
         head, workers = self.nodes[0], self.nodes[1:]
         self._launch(head)
-        # The workers' wait-gcs-ready init container waits for the same.
-        self._wait(lambda: _connects("127.0.0.1", self._head_port), head, deadline, limit)
+        # The workers' init container waits for the GCS alone. On a few cores it is better to let the head's own
+        # processes come up first: its raylet is the last of them.
+        raylet = self._node_folder(head.pod) / "session_latest" / "sockets" / "raylet"
+        self._wait(raylet.exists, head, deadline, limit)
         for node in workers:
             self._launch(node)
         for node in self.nodes:
             url = f"http://{node.pod.address}:{node.agent_port}/api/healthz"
             self._wait(lambda url=url: _answers(url), node, deadline, limit)  # type: ignore[misc]
-        self._restarts.update({node.pod.name: _RESTARTS for node in self.nodes})  # from now on, none
         # HTTPMode: the operator submits as soon as the dashboard answers.
         self._wait(lambda: _answers(f"{self.dashboard}/api/gcs_healthz"), head, deadline, limit)
-        echo(f"Ray {self.ray_version}: {len(self.nodes)} nodes ready after {time.monotonic() - began:.0f} s")
 
     def check(self) -> None:
-        """Raise a LocalError when a node has ended.
-
-        While the cluster starts, a node is started again, as the kubelet does with a container: a worker gives up when
-        the head takes longer than 40 s. A node that ends later ends the run: its part of the training is lost.
-        """
+        """Raise a LocalError when a node has ended: its part of the training is lost."""
         for pid, code in self.processes.exited().items():
             if (node := self._pids.pop(pid, None)) is None:
                 continue
-            if self._restarts[node.pod.name] < _RESTARTS:
+            if self._starting and not node.pod.is_head and self._restarts[node.pod.name] < _RESTARTS:
                 self._restarts[node.pod.name] += 1
                 self._launch(node)
                 continue
-            raise LocalError(
+            kind = _HeadEndedError if self._starting and node.pod.is_head else LocalError
+            raise kind(
                 f"Ray node {node.pod.name} has ended with exit code {code}\n{self._log_tail(node)}",
                 exit_code=TOOL_FAILED,
             )
@@ -170,7 +192,8 @@ class RayCluster:
         return left
 
     def _node_folder(self, pod: Pod) -> Path:
-        return self._scratch / str(self.pods.index(pod))
+        # Short, for the sockets in it; an attempt does not find the previous one's session.
+        return self._scratch / f"{self._attempt}{self.pods.index(pod)}"
 
     def _node(self, pod: Pod, stores: Path | None) -> Node:
         mounts = self.volumes.mounts(pod.name, pod.template["spec"])
@@ -313,12 +336,6 @@ def not_played(rendered: Rendered) -> list[str]:
     if any(len(group["template"]["spec"]["containers"]) > 1 for group in groups):
         found.append("containers other than the Ray container")
     return found
-
-
-def _connects(address: str, port: int) -> bool:
-    with socket.socket() as probe:
-        probe.settimeout(1)
-        return probe.connect_ex((address, port)) == 0
 
 
 def _answers(url: str) -> bool:

@@ -146,14 +146,14 @@ def _run(cluster: RayCluster, work_dir: Path, echo: Callable[[str], None], timeo
     before = _first_record(run_paths)
     print_plan(cluster, work_dir, str(spec["entrypoint"]), echo)
     began = time.monotonic()
-    jobs = Jobs(cluster.dashboard, cluster.token)
     submission = submission_id(cluster.rendered)
-    tail = Tail(cluster.session_logs["head"] / f"job-driver-{submission}.log")
     limit = min(timeout, float(spec.get("activeDeadlineSeconds") or timeout))
     job_log = _JobLog(cluster.log_dir / "job.log", echo)
     submitted = False
     try:
         cluster.start(echo=echo)
+        jobs = Jobs(cluster.dashboard, cluster.token)
+        tail = Tail(cluster.session_logs["head"] / f"job-driver-{submission}.log")
         body = submission_body(spec, submission, PathMap(cluster.nodes[0].mounts))
         submitted = True
         jobs.submit(body)

@@ -5,9 +5,11 @@ request per line from its standard input and answers each with one line:
 
     {"start": {"argv": [...], "env": {...}, "cwd": "...", "log": "..."}}   ->  {"pid": 4711}
     {"poll": true}                                                       ->  {"exited": {"4711": 1}}
+    {"stop": true}                                                       ->  {"left": []}
 
-At the end of its input it stops everything, removes SCRATCH, answers `{"left": [...]}` and exits. The input is a pipe
-that only the starter holds, so this happens however the starter ends: return, Ctrl-C, or SIGKILL.
+`stop` ends everything that was started. At the end of its input it does the same, removes SCRATCH, answers
+`{"left": [...]}` and exits. The input is a pipe that only the starter holds, so this happens however the starter ends:
+return, Ctrl-C, or SIGKILL.
 
 Why a process of its own: Ray's processes start others, in other process groups, some of which overwrite their
 environment (`setproctitle`), so that neither a process group nor an environment variable finds them all. As a child
@@ -184,6 +186,8 @@ class Supervisor:
                 return {"pid": self._start(**request["start"])}
             except OSError as error:
                 return {"error": f"{request['start']['argv'][0]}: {error.strerror}"}
+        if "stop" in request:
+            return {"left": sorted(self._sweep())}
         known = {process.pid for process in self._started}
         return {"exited": {str(pid): code for pid, code in self._codes.items() if pid in known}}
 
@@ -207,9 +211,12 @@ class Supervisor:
         self._started.append(process)
         return process.pid
 
+    def _sweep(self) -> set[int]:
+        return sweep(os.getpid(), [process.pid for process in self._started], self._marker)
+
     def close(self) -> set[int]:
         """Stop everything and remove the scratch folder."""
-        left = sweep(os.getpid(), [process.pid for process in self._started], self._marker)
+        left = self._sweep()
         shutil.rmtree(self._scratch, ignore_errors=True)
         return left
 

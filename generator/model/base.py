@@ -18,11 +18,13 @@ class Model(BaseModel):
         alias_generator=to_camel,
         validate_by_name=False,
         validate_by_alias=True,
-        use_attribute_docstrings=True,
+        # Reading the texts under the fields takes longer than all else at start: `generator.model.descriptions` does it
+        # when a text is wanted. A nested model is built as a part of its file's model, not on its own.
+        defer_build=True,
     )
 
 
-_NAME = r"^[a-z]([-a-z0-9]*[a-z0-9])?$"
+NAME = r"^[a-z]([-a-z0-9]*[a-z0-9])?$"
 _MEMORY = r"^[1-9][0-9]{0,6}(Mi|Gi)$"
 _REGION = r"^[a-z]{2}(-[a-z]+)+-[0-9]$"
 _ZONE = r"^[a-z]{2}(-[a-z]+)+-[0-9][a-z]$"
@@ -32,7 +34,7 @@ RUN_ID = r"^[A-Za-z0-9._-]*$"
 
 # Pattern → (what the value must be, what to do), as a person would say it.
 FORMS = {
-    _NAME: (
+    NAME: (
         "a name of lower-case letters, digits and hyphens that starts with a letter",
         "use lower-case letters, digits and hyphens; start with a letter, end with a letter or digit",
     ),
@@ -51,7 +53,7 @@ FORMS = {
 }
 
 # DNS-1035: what KubeRay asks of names (it must start with a letter). Lengths are rules of their own (RTD501).
-Name = Annotated[str, StringConstraints(pattern=_NAME, max_length=63)]
+Name = Annotated[str, StringConstraints(pattern=NAME, max_length=63)]
 # A whole count of bytes with a binary suffix, as Kubernetes writes memory.
 Memory = Annotated[str, StringConstraints(pattern=_MEMORY)]
 Region = Annotated[str, StringConstraints(pattern=_REGION)]

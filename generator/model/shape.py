@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import copy
 import difflib
+import re
 import types
-from collections.abc import Iterator
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar, cast, get_args, get_origin
+from typing import Any, Generic, TypeVar, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
-from pydantic.fields import FieldInfo
 
 from generator.diagnostics.finding import Finding, Pointer, dotted
 from generator.model.base import FORMS
+from generator.model.descriptions import descriptions
 from generator.source import Source
 
 ModelT = TypeVar("ModelT", bound=BaseModel)
@@ -38,8 +39,12 @@ class Shaped(Generic[ModelT]):
         return any(path[: len(p)] == p or p[: len(path)] == path for p in self.pruned)
 
 
-def shape(source: Source, model: type[ModelT]) -> Shaped[ModelT]:
-    """Read `source` as `model`. Never raises for bad content."""
+def shape(source: Source, model: type[ModelT], stand_ins: Mapping[str, Any] | None = None) -> Shaped[ModelT]:
+    """Read `source` as `model`. Never raises for bad content.
+
+    `stand_ins` are values for top-level keys that are missing or malformed: with them the rules can still speak about
+    everything else. Such a key counts as pruned, so that nothing is said about the stand-in itself.
+    """
     found = list(source.findings)
     if not isinstance(source.data, dict):
         if not found:
@@ -61,7 +66,7 @@ def shape(source: Source, model: type[ModelT]) -> Shaped[ModelT]:
         except ValidationError as error:
             before = tuple(pruned)
             for detail in error.errors(include_url=False, include_context=True):
-                path = _real_path(source.data, detail["loc"])
+                path = _real_path(model, detail["loc"], detail["type"])
                 # What an earlier round took out may leave a map empty: that is our doing, not the user's.
                 ours = any(gone[: len(path)] == path for gone in before)
                 if path not in said and not ours:
@@ -71,24 +76,36 @@ def shape(source: Source, model: type[ModelT]) -> Shaped[ModelT]:
                 gone = path[:-1] if detail["type"] == "missing" and len(path) > 1 else path
                 pruned.append(gone)
                 _remove(data, gone)
+                if len(gone) == 1 and stand_ins and gone[0] in stand_ins:
+                    data[gone[0]] = stand_ins[str(gone[0])]
     return Shaped(source, None, tuple(found), tuple(pruned))
 
 
-def _real_path(data: Any, loc: tuple[str | int, ...]) -> Pointer:
-    """pydantic's location without what is not in the file: the tag of a union, the type of a union's member."""
+def _real_path(model: type[BaseModel], loc: tuple[str | int, ...], kind: str) -> Pointer:
+    """pydantic's location without what is not in the file: the chosen member of a union, the remark `[key]`."""
+    if loc[-1:] == ("[key]",) and kind != "extra_forbidden":
+        loc = loc[:-1]
     path: list[str | int] = []
-    node = data
-    for index, part in enumerate(loc):
-        if (isinstance(node, dict) and part in node) or (
-            isinstance(node, list) and isinstance(part, int) and part < len(node)
-        ):
-            node = cast("Any", node)[part]
-        elif index < len(loc) - 1 or not isinstance(node, dict) or part == "[key]":
-            continue  # the tag of a union, or a remark of pydantic's own
-        else:
-            node = None  # a missing key: the last part, in a map
+    current: list[Any] = [model]
+    for part in loc:
+        if len(current) > 1:  # a union: this part says which of its members was tried
+            current = [m for m in current if _is_member(m, part)]
+            continue
         path.append(part)
+        inside = current[0] if current else None
+        if isinstance(inside, type) and issubclass(inside, BaseModel):
+            field = next((f for f in inside.model_fields.values() if f.alias == part), None)
+            current = [] if field is None else _members(field.annotation)
+        else:
+            current = _members(get_args(inside)[-1]) if get_args(inside) else []
     return tuple(path)
+
+
+def _is_member(member: Any, part: str | int) -> bool:
+    """Whether pydantic calls this member of a union `part`: its type's name, or a value of its `kind`."""
+    if isinstance(member, type) and issubclass(member, BaseModel):
+        return part in get_args(member.model_fields["kind"].annotation)
+    return getattr(member, "__name__", "") == part
 
 
 def _remove(data: Any, path: Pointer) -> None:
@@ -108,7 +125,7 @@ def _finding(source: Source, model: type[BaseModel], path: Pointer, detail: Any)
     kind, context, value = detail["type"], detail.get("ctx", {}), detail.get("input")
     name = dotted(path)
     if kind == "extra_forbidden":
-        known = [alias for alias, _ in _fields_at(model, path[:-1], source.data)]
+        known = list(_fields_at(model, path[:-1], source.data))
         close = difflib.get_close_matches(str(path[-1]), known, n=1, cutoff=0.6)
         return source.finding(
             "RTD103",
@@ -138,13 +155,9 @@ def _finding(source: Source, model: type[BaseModel], path: Pointer, detail: Any)
     if kind == "union_tag_invalid":
         path, value = (*path, "kind"), value["kind"]
         name = dotted(path)
-    shown = "nothing" if value is None else f"`{_short(value)}`"
-    if detail["loc"][-1] in (
-        "int",
-        "float",
-        "bool",
-        "str",
-    ):  # one member of a union of plain values: they all failed
+    shown = _shown(value, quoted=not kind.startswith("string"))
+    if len(path) < len(detail["loc"]) and detail["loc"][-1] in ("int", "float", "bool", "str"):
+        # One member of a union of plain values: they all failed.
         expected, help = "a number, text, true or false", "write one plain value"
     else:
         expected, help = _expectation(kind, context, value)
@@ -181,6 +194,8 @@ def _expectation(kind: str, ctx: dict[str, Any], value: Any) -> tuple[str, str]:
     if kind in ("literal_error", "union_tag_invalid"):
         allowed = str(ctx.get("expected") or ctx.get("expected_tags"))
         words = [w.strip("' ") for part in allowed.split(",") for w in part.split(" or ")]
+        if str(value) in words:
+            return str(value), "write it without quotes"
         close = difflib.get_close_matches(str(value), words, n=1, cutoff=0.5)
         return f"one of {', '.join(words)}" if len(words) > 1 else words[
             0
@@ -207,23 +222,24 @@ def _expectation(kind: str, ctx: dict[str, Any], value: Any) -> tuple[str, str]:
     return kind.replace("_", " "), "correct it"
 
 
-def _short(value: Any) -> str:
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, dict):
-        return "a map"
-    if isinstance(value, list):
-        return "a list"
-    text = str(value)
-    return text if len(text) <= 60 else text[:57] + "…"
+def _shown(value: Any, *, quoted: bool) -> str:
+    """A value as a message shows it. `quoted`: text that reads as something else keeps its quotes, for they are the error."""
+    if value is None:
+        return "nothing"
+    if isinstance(value, dict | list):
+        return "a map" if isinstance(value, dict) else "a list"
+    text = str(value).lower() if isinstance(value, bool) else str(value)
+    text = text if len(text) <= 60 else text[:57] + "…"
+    keeps = quoted and isinstance(value, str) and re.fullmatch(r"([-+.]?[0-9].*|true|false|null|~|)", text.lower())
+    return f'`"{text}"`' if keeps else f"`{text}`"
 
 
 def _place(path: Pointer) -> str:
     return f"`{dotted(path)}`" if path else "the file"
 
 
-def _fields_at(model: type[BaseModel], path: Pointer, data: Any) -> Iterator[tuple[str, FieldInfo]]:
-    """The fields that the map at `path` may have, as (key in the file, field)."""
+def _fields_at(model: type[BaseModel], path: Pointer, data: Any) -> dict[str, tuple[type[BaseModel], str]]:
+    """The keys that the map at `path` may have, each with its model and the name of its field there."""
     current: list[Any] = [model]
     node = data
     for part in path:
@@ -235,18 +251,16 @@ def _fields_at(model: type[BaseModel], path: Pointer, data: Any) -> Iterator[tup
             elif get_origin(candidate) is dict:
                 following.append(get_args(candidate)[1])
         current = [flat for annotation in following for flat in _members(annotation)]
-    seen: set[str] = set()
+    known: dict[str, tuple[type[BaseModel], str]] = {}
     for candidate in current:
         if isinstance(candidate, type) and issubclass(candidate, BaseModel):
             kind = candidate.model_fields.get("kind")
             chosen = node.get("kind") if isinstance(node, dict) else None
             if kind is not None and len(current) > 1 and chosen not in get_args(kind.annotation):
                 continue
-            for field in candidate.model_fields.values():
-                alias = str(field.alias)
-                if alias not in seen:
-                    seen.add(alias)
-                    yield alias, field
+            for name, field in candidate.model_fields.items():
+                known.setdefault(str(field.alias), (candidate, name))
+    return known
 
 
 def _members(annotation: Any) -> list[Any]:
@@ -260,7 +274,7 @@ def _members(annotation: Any) -> list[Any]:
 
 def _description(model: type[BaseModel], path: Pointer, data: Any) -> str:
     """` (what the key means)`, from the model's own documentation."""
-    for alias, field in _fields_at(model, path[:-1], data):
-        if path and alias == path[-1] and field.description:
-            return f" ({field.description.rstrip('.')})"
+    for alias, (owner, name) in _fields_at(model, path[:-1], data).items():
+        if path and alias == path[-1] and (text := descriptions(owner).get(name)):
+            return f" ({text.rstrip('.')})"
     return ""

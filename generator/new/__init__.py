@@ -7,13 +7,25 @@ import re
 from dataclasses import dataclass
 
 from generator.catalog import LOCAL, InstanceType, images, instance_types, zones
-from generator.project import Project, UsageError
+from generator.diagnostics.finding import Finding, Severity
+from generator.model.cluster import Cluster
+from generator.model.environment import Environment
+from generator.model.shape import Shaped, shape
+from generator.model.version import Version
+from generator.project import Loaded, Project, UsageError
 from generator.render import quote
 from generator.resolve import usable
+from generator.rules import check
 from generator.rules.names import BASE_MAX
+from generator.source import Source, parse
+from training.config import build
 
 SYSTEM_TYPE = "m7i.xlarge"
 KUBERNETES = "1.36"
+REGION = "us-west-2"
+_COMMENT_COLUMN = 36
+# Plain text that YAML of any version takes for text; what else there is goes into quotes.
+_PLAIN = re.compile(r"(?!(?:y|n|yes|no|on|off|true|false|null)$)[a-z][A-Za-z0-9._-]*(?:://[A-Za-z0-9._=/-]+)?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +57,12 @@ def files(project: Project, choices: Choices) -> dict[str, str]:
     tree: dict[str, str] = {}
     if existing is None:
         _check_name(cluster)
-        region = choices.region or "us-west-2"
+        region = choices.region or _region(found)
         known = sorted(zones().get(region, ()))
         if found.name != LOCAL and not known:
             raise UsageError(f"--region {region} is not in the catalogue; choose from {', '.join(sorted(zones()))}")
         zone = choices.zone or (known[0] if known else None)
-        pair = sorted({*known[:2], *([zone] if zone else [])}) if found.name != LOCAL else []
+        pair = sorted([zone or "", *(z for z in known if z != zone)][:2]) if found.name != LOCAL else []
         tree[f"environments/_clusters/{cluster}.yaml"] = _render(
             "cluster.yaml.j2",
             name=cluster,
@@ -68,6 +80,8 @@ def files(project: Project, choices: Choices) -> dict[str, str]:
         have = existing.model.availability_zones
         zone = choices.zone or (have[0] if have else None)
     storage = _storage(choices, found)
+    preset = "tiny" if found.name == LOCAL else "qwen2.5-1.5b"
+    processes = 2 if found.name == LOCAL else found.gpus
     tree[f"environments/{choices.name}/environment.yaml"] = _render(
         "environment.yaml.j2",
         choices=choices,
@@ -77,10 +91,53 @@ def files(project: Project, choices: Choices) -> dict[str, str]:
         efa=found.efa_interfaces > 0 and choices.nodes > 1,
         storage=storage,
         local=found.name == LOCAL,
+        preset=preset,
+        processes=processes,
+        ranks=choices.nodes * processes,
+        batch=_batch(preset, choices.nodes * processes),
     )
-    image = images()[0]
-    tree[f"environments/{choices.name}/version.yaml"] = _render("version.yaml.j2", image=image)
+    tree[f"environments/{choices.name}/version.yaml"] = _render("version.yaml.j2", image=images()[0])
+    _validate(project, choices.name, cluster, existing, tree)
     return tree
+
+
+def _region(found: InstanceType) -> str:
+    """The usual region, or where the type is offered."""
+    return next((r for r in (REGION, *sorted(zones())) if found.offered_in(r)), REGION)
+
+
+def _batch(preset: str, ranks: int) -> int | None:
+    """A batch size that divides among the ranks, near the preset's; None when the preset's own does."""
+    usual = build(preset).run.global_batch_size
+    return None if usual % ranks == 0 else -(-usual // ranks) * ranks
+
+
+def _validate(
+    project: Project, name: str, cluster: str, existing: Shaped[Cluster] | None, tree: dict[str, str]
+) -> None:
+    """What `validate` would say to the new files, before they are written.
+
+    Raises:
+        UsageError: there would be errors; the flags ask for what cannot be.
+    """
+
+    def source(path: str) -> Source:
+        return parse(tree[path].encode(), path)
+
+    environment = shape(source(f"environments/{name}/environment.yaml"), Environment)
+    version = shape(source(f"environments/{name}/version.yaml"), Version)
+    shaped = existing or shape(source(f"environments/_clusters/{cluster}.yaml"), Cluster)
+    others = [(folder, project.environment(folder).model) for folder in project.on_cluster(cluster) if folder != name]
+    neighbours = tuple((folder, model) for folder, model in others if model is not None)
+    findings = (*environment.findings, *version.findings, *shaped.findings)
+    found = check(Loaded(name, environment, version, shaped, neighbours, findings))
+    errors = [f for f in found if f.severity is Severity.ERROR]
+    if errors:
+        raise UsageError("nothing was written: " + "; ".join(dict.fromkeys(_said(f) for f in errors)))
+
+
+def _said(finding: Finding) -> str:
+    return f"{finding.message} ({finding.help})"
 
 
 def _storage(choices: Choices, found: InstanceType) -> dict[str, str]:
@@ -125,4 +182,21 @@ def _render(template: str, **values: object) -> str:
         loader=PackageLoader("generator.new"), undefined=StrictUndefined, keep_trailing_newline=True
     )
     templates.filters["q"] = quote
-    return templates.get_template(template).render(**values)
+    templates.filters["plain"] = _plain
+    text = templates.get_template(template).render(**values)
+    return "".join(_aligned(line) for line in text.splitlines(keepends=True))
+
+
+def _plain(text: str) -> str:
+    return text if _PLAIN.fullmatch(text) else quote(text)
+
+
+def _aligned(line: str) -> str:
+    """A line with its comment moved to the column of all comments, or one space behind a longer text.
+
+    A key that is commented out may have a comment too.
+    """
+    found = re.fullmatch(r"( *(?:# )?[^ #].*?) +# (.*\n)", line)
+    if found is None or found[1].count('"') % 2:  # a `#` inside of quotes
+        return line
+    return f"{found[1]:<{_COMMENT_COLUMN - 1}} # {found[2]}"

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from generator.catalog import LOCAL
-from generator.model.environment import ClaimStorage, Environment, S3Storage
+from generator.model.environment import Environment, S3Storage
 from generator.project import Loaded
 from generator.render.header import with_header
 from generator.resolve import Group, Resolved, memory_text, resolve
@@ -16,6 +17,7 @@ from generator.resolve import Group, Resolved, memory_text, resolve
 if TYPE_CHECKING:
     from jinja2 import Environment as Templates
 
+_NOT_IN_YAML = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
 NODE_GROUP_LABEL = "ray-train-dlc/node-group"
 
 
@@ -130,29 +132,21 @@ def _templates() -> Templates:
 
 
 def quote(value: Any) -> str:
-    """Any plain value as one line of YAML. JSON is YAML, so text cannot break out of its quotes."""
+    """Any plain value as one line of YAML. JSON is YAML, so text cannot break out of its quotes.
+
+    YAML has more line breaks and fewer printable characters than JSON: these are escaped too.
+    """
     if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{_key(key)}: {quote(value[key])}" for key in sorted(value)) + "}"
+        return "{" + ", ".join(f"{quote(key)}: {quote(value[key])}" for key in sorted(value)) + "}"
     if isinstance(value, list | tuple):
         return "[" + ", ".join(quote(item) for item in value) + "]"
     if isinstance(value, float):
         return _float(value)
-    return json.dumps(value, ensure_ascii=False)
-
-
-def _key(key: str) -> str:
-    return json.dumps(key, ensure_ascii=False)
+    return _NOT_IN_YAML.sub(lambda found: f"\\u{ord(found[0]):04x}", json.dumps(value, ensure_ascii=False))
 
 
 def _float(value: float) -> str:
     """A float that YAML 1.1 readers (Helm's among them) take for a number: 1e-05 without a dot would be text."""
     text = repr(value)
     mantissa, e, exponent = text.partition("e")
-    return (
-        f"{mantissa if '.' in mantissa else mantissa + '.0'}e{exponent if exponent[0] in '+-' else '+' + exponent}"
-        if e
-        else text
-    )
-
-
-__all__ = ["ClaimStorage", "clusterconfig_path", "quote", "render", "values_path"]
+    return f"{mantissa if '.' in mantissa else mantissa + '.0'}e{exponent}" if e else text
