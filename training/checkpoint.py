@@ -4,7 +4,7 @@
     <run path>/checkpoints/step_00000010/.metadata         DCP's index
     <run path>/checkpoints/step_00000010/complete.json     the marker: step, configuration; written last
 
-A folder without its marker is the rest of a save that was cut off: never read, removed at the next start. On a shared
+A folder without its marker is the rest of a save that was cut off: never read, removed with the next save. On a shared
 folder the ranks write in place; for an address they write to a local folder first and each uploads its own files.
 """
 

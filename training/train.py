@@ -121,12 +121,16 @@ def main(argv: list[str] | None = None) -> int:
         contract = dataclasses.replace(contract, processes_per_node=workers // contract.nodes)
     job = Job(settings, contract, path, contract.run_name or path.rsplit("/", 1)[-1])
     ending = _ended_before(job)
-    if ending is None and workers == 0:
-        ending = _here(job)
-    elif ending is None:
-        from training.launch import launch  # ray is needed from here on only
+    try:
+        if ending is None and workers == 0:
+            ending = _here(job)
+        elif ending is None:
+            from training.launch import launch
 
-        ending = launch(job, world_size=workers or contract.world_size or 2)
+            ending = launch(job, world_size=workers or contract.world_size or 2)
+    except ModuleNotFoundError as error:
+        print(f"{error.name} is not installed; a training needs: pip install '.[train]'", file=sys.stderr)
+        return Exit.FAILED
     if int(os.environ.get("RANK", "0")) == 0:
         stream = sys.stdout if ending.code == Exit.DONE else sys.stderr
         print(f"{ending.message}\nrun path: {path}", file=stream, flush=True)

@@ -50,11 +50,11 @@ class Drive:
     def output(self) -> str:
         return self._output.read_text(errors="replace")
 
-    def wait(self, limit: float = 200) -> int:
+    def wait(self, limit: float = 300) -> int:
         """Exit code of the run."""
         return self.process.wait(limit)
 
-    def wait_for(self, text: str, limit: float = 120) -> None:
+    def wait_for(self, text: str, limit: float = 240) -> None:
         """Wait until the output holds `text`."""
         deadline = time.monotonic() + limit
         while text not in self.output:

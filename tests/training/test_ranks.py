@@ -133,7 +133,8 @@ def test_torchrun_and_an_address_as_run_path(
     assert first.wait() == 0, first.output()
     parts = sorted(p.name for p in (tmp_path / "run" / "checkpoints" / "step_00000004").iterdir())
     assert parts == [".metadata", "__0_0.distcp", "__1_0.distcp", "complete.json"]
-    second = started.start((*command, *common, "--steps=6"), tmp_path / "log2", TMPDIR=str(tmp_path))
+    alone = (*TRAIN, "--num-workers=0", *common, "--steps=6")
+    second = started.start(alone, tmp_path / "log2", TMPDIR=str(tmp_path))
     assert second.wait() == 0, second.output()
     assert "resumed at step 4" in second.output()
     assert losses(tmp_path / "run") == CLOSE(reference[1][:6], abs=1e-5)
@@ -177,9 +178,7 @@ def test_uneven_nodes_end_with_5_on_every_rank_and_are_refused_again(tmp_path: P
     assert json.loads((path / "refused.json").read_text())["code"] == 5
     again = started.start((*TRAIN, "--num-workers=0", *flags(path)), tmp_path / "again")
     assert again.wait() == 5
-    assert "a retry cannot mend it" in " ".join(
-        again.output().replace("in a way that a retry cannot mend", "a retry cannot mend it").split()
-    )
+    assert "in a way that a retry cannot mend" in again.output()
 
 
 def test_a_run_path_that_is_not_shared_ends_with_4_and_names_the_blind_rank(tmp_path: Path, started: Started) -> None:

@@ -51,7 +51,7 @@ class Cluster:
             script = f'mount -t tmpfs tmpfs {self.private} && exec "$@"'
             command = ("unshare", "--mount", "sh", "-c", script, "sh", *command)
         # A drained node has to live until Ray Train (5 s) and the loop (5 s) have looked.
-        node = self.started.start(command, self.folder / f"{host}.log", RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S="25")
+        node = self.started.start(command, self.folder / f"{host}.log", RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S="20")
         until(lambda: "Ray runtime started" in node.output(), WAIT, f"node {host}\n{node.output()}")
         self.nodes.append(node)
         return node
@@ -59,21 +59,21 @@ class Cluster:
     def train(self, log: Path, *flags: str, **env: str) -> Process:
         """Start a driver for two nodes with one rank each, as the chart does."""
         contract = {
+            "RAY_ADDRESS": self.address,
             "RTD_NODES": "2",
             "RTD_GPUS_PER_NODE": "0",
             "RTD_PROCESSES_PER_NODE": "1",
             "RTD_STORAGE_KIND": "pvc",
         }
-        return self.started.start((*TRAIN, *FLAGS, *flags), log, RAY_ADDRESS=self.address, **{**contract, **env})
+        return self.started.start((*TRAIN, *FLAGS, *flags), log, **{**contract, **env})
 
 
 def may_mount(folder: Path) -> bool:
     """Whether a process may have mounts of its own here."""
     if shutil.which("unshare") is None:
         return False
-    tried = subprocess.run(
-        ["unshare", "--mount", "mount", "-t", "tmpfs", "tmpfs", str(folder)], check=False, capture_output=True
-    )
+    command = ["unshare", "--mount", "mount", "-t", "tmpfs", "tmpfs", str(folder)]
+    tried = subprocess.run(command, check=False, capture_output=True)
     return tried.returncode == 0
 
 
@@ -171,6 +171,25 @@ def test_a_run_survives_sigterm_sigkill_and_a_lost_rank(cluster: Cluster, tmp_pa
     assert "nothing to do" in again.output()
 
 
+def test_without_a_cluster_it_starts_a_ray_of_its_own(tmp_path: Path, started: Started) -> None:
+    """`python -m training.train` on a laptop prints nothing but the training's lines.
+
+    The run path is an address, so that Ray Train too meets the code path of `s3://`.
+    """
+    address = f"file://{tmp_path}/run"
+    with tempfile.TemporaryDirectory(prefix="rt-", dir="/tmp", ignore_cleanup_errors=True) as folder:
+        flags = ("--steps=12", "--checkpoint-every=6", "--log-every=4", f"--run-path={address}")
+        alone = started.start((*TRAIN, *flags), tmp_path / "log", RAY_TMPDIR=folder)
+        assert alone.wait(WAIT) == 0, alone.output()
+        started.end()
+    lines = alone.output().splitlines()
+    assert lines[0].startswith("tiny: 131,648 parameters, 2 ranks on 1 node (cpu, full sharding)")
+    assert [line.split("  ")[0] for line in lines[1:5]] == ["step 1/12", "step 4/12", "step 8/12", "step 12/12"]
+    assert lines[5:] == [f"finished 12 steps, loss {losses(tmp_path / 'run')[-1]:.4f}", f"run path: {address}"]
+    assert losses(tmp_path / "run")[-1] < losses(tmp_path / "run")[0] - 1
+    assert complete_steps(tmp_path / "run") == [6, 12]
+
+
 def test_too_few_nodes_end_with_5_and_a_retry_is_refused_at_once(cluster: Cluster, tmp_path: Path) -> None:
     path = tmp_path / "run"
     env = {"RTD_RUN_PATH": str(path), "RTD_NODES": "3"}
@@ -204,7 +223,7 @@ def test_a_node_that_is_taken_away_leaves_a_checkpoint_and_its_replacement_goes_
 ) -> None:
     """SIGTERM to a node, as Kubernetes sends it to a pod: Ray drains it, the ranks hear of it and save at once."""
     path = tmp_path / "run"
-    driver = cluster.train(tmp_path / "log", "--steps=400", "--checkpoint-every=0", RTD_RUN_PATH=str(path))
+    driver = cluster.train(tmp_path / "log", ENDLESS, "--checkpoint-every=0", RTD_RUN_PATH=str(path))
     until(lambda: "step 3/" in driver.output(), WAIT, f"step 3\n{driver.output()}")
     os.kill(cluster.nodes[1].popen.pid, signal.SIGTERM)
     until(lambda: "is taken away" in driver.output(), WAIT, f"the notice\n{driver.output()}")
@@ -213,5 +232,6 @@ def test_a_node_that_is_taken_away_leaves_a_checkpoint_and_its_replacement_goes_
     assert f"checkpoint of step {saved[0]} saved, going on until the node is gone" in driver.output()
     cluster.join("127.0.0.4")
     until(lambda: f"resumed at step {saved[0]}" in driver.output(), WAIT, f"the resume\n{driver.output()}")
-    assert driver.wait(WAIT) == 0, driver.output()
+    os.kill(driver.popen.pid, signal.SIGTERM)
+    assert driver.wait(WAIT) == 143, driver.output()
     assert {r["nodeIp"] for r in record(path)["topology"]["ranks"]} == {"127.0.0.2", "127.0.0.4"}

@@ -140,8 +140,8 @@ def _rank(settings: dict[str, Any]) -> None:
     """Body of one Ray Train worker. It returns also when the run failed for good: raising would make Ray try again."""
     import ray.util
 
-    # Ray Train writes a line per rank for every report, whatever the log level of the run is.
-    logging.getLogger("ray.train").setLevel(logging.WARNING)
+    # Ray Train writes a line per rank for every report, through a logger that the run's log level does not reach.
+    logging.getLogger().setLevel(logging.WARNING)
 
     job: Job = settings["job"]
     place = Place.from_env(os.environ, host=ray.util.get_node_ip_address())
@@ -166,20 +166,23 @@ def launch(job: Job, *, world_size: int) -> Ending:
             job = replace(job, contract=replace(job.contract, nodes=1, processes_per_node=world_size))
     stop = threading.Event()
     storage = Storage(job.run_path)
-    ray.init(**(own or {"address": address}), logging_level=logging.WARNING)
+    try:
+        ray.init(**(own or {"address": address}), logging_level=logging.WARNING)
+    except ConnectionError as error:
+        return Ending("failed", Exit.FAILED, f"no Ray cluster at RAY_ADDRESS={address}: {error}")
     # Ray's own handler, which ray.init has just set, ends the driver at once; the run must reach a checkpoint first.
     signal.signal(signal.SIGTERM, lambda _signal, _frame: stop.set())
     try:
         ending = _fit(job, world_size, storage, stop)
     except RunEndError as error:
-        ending = Ending("failed", error.code, error.message)
-        if error.lasting:
-            metrics.refuse(storage, error.code, error.message)
+        ending = Ending("failed", error.code, error.message, lasting=error.lasting)
     finally:
         ray.shutdown()
+    if ending.lasting:
+        metrics.refuse(storage, ending.code, ending.message)
     with suppress(OSError):
-        if ending.record and storage.read(metrics.RECORD) is None:
-            # Rank 0 wrote to its own node's disk; what the driver was told is all that outlives it.
+        if ending.record:
+            # Rank 0 may have written to its own node's disk; what the driver was told is all that outlives it.
             storage.write(metrics.RECORD, json.dumps(ending.record, indent=1).encode())
             storage.write(metrics.CURVE, metrics.loss_svg(ending.record).encode())
         metrics.close_record(storage, ending.state, ending.code, ending.message)

@@ -44,12 +44,17 @@ class Ending:
     """`finished`, `preempted` or `failed`."""
     code: Exit
     message: str
+    lasting: bool = False
+    """A later start of the same run is refused, because it would end the same way."""
     record: dict[str, Any] | None = None
-    """Rank 0's run record; for a launcher that does not see the run path."""
+    """Rank 0's run record, where the launcher may not see the run path."""
 
 
 class Hooks:
     """What a launcher can do for the loop. These defaults are those of torchrun and of one process."""
+
+    watches_preemption = False
+    """Whether `preemption_notice` has anything to ask."""
 
     def __init__(self) -> None:
         self.stop = False
@@ -62,8 +67,6 @@ class Hooks:
     def preemption_notice(self) -> str:
         """A text when a node of the run is about to be taken away. Called on all ranks together."""
         return ""
-
-    watches_preemption = False
 
     def checkpointed(self, storage: Storage, step: int, loss: float) -> None:
         """A checkpoint is complete. Called on all ranks together."""
@@ -129,12 +132,13 @@ def run(job: Job, place: Place, hooks: Hooks, *, cuda: bool) -> Ending:
     try:
         ending = _train(session)
     except RunEndError as error:
-        ending = Ending("failed", error.code, error.message)
+        ending = Ending("failed", error.code, error.message, lasting=error.lasting)
         if place.rank == 0 and error.lasting:
             metrics.refuse(session.storage, error.code, error.message)
     if place.rank == 0 and session.record:
         session.record.end(ending.state, ending.code, ending.message)
-        ending = replace(ending, record=session.record.content)
+        if job.contract.storage_kind == "none":
+            ending = replace(ending, record=session.record.content)
     return ending
 
 
@@ -172,10 +176,11 @@ def _train(session: Session) -> Ending:
         )
         loss, norm, (stop, poll) = result.loss, result.gradient_norm, result.flags
         pace.add(time.monotonic() - began)
+        if not (math.isfinite(loss) and math.isfinite(norm)):
+            message = f"loss {loss}, gradient norm {norm} at step {step}; the checkpoints before it are kept"
+            raise RunEndError(Exit.FAILED, message)
         if session.record:
             session.record.add(step=step, loss=loss, seconds=pace.last, tokens=pace.tokens, gradient_norm=norm, lr=lr)
-        if not math.isfinite(loss):
-            raise RunEndError(Exit.FAILED, f"the loss is {loss} at step {step}; the checkpoints before it are kept")
         final = step == run_options.steps
         if final or step == start + 1 or step % run_options.log_every == 0 or stop:
             session.say(

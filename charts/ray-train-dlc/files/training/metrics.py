@@ -46,7 +46,7 @@ def versions() -> dict[str, str]:
 
 
 class Pace:
-    """Mean step time since the last progress line. A process's first step has a line, and so an interval, of its own."""
+    """Mean step time since the last progress line. A process's first step has a line, so an interval, of its own."""
 
     def __init__(self, tokens: int) -> None:
         self.tokens = tokens
