@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-REFUSED = 4
-TOOL_FAILED = 5
+from generator.exits import FINDINGS, INTERRUPTED, REFUSED, Stop
+from generator.exits import TOOL as TOOL_FAILED
+
+__all__ = ["INTERRUPTED", "REFUSED", "TOOL_FAILED", "LocalError"]
 
 
-class LocalError(Exception):
+class LocalError(Stop):
     """A run that cannot start or go on; the text says what to do about it.
 
     Args:
@@ -14,6 +16,10 @@ class LocalError(Exception):
         exit_code: 1 the job failed, 4 refused (`local` cannot play this), 5 helm or Ray itself failed.
     """
 
-    def __init__(self, message: str, *, exit_code: int = 1) -> None:
-        super().__init__(message)
-        self.exit_code = exit_code
+    def __init__(self, message: str, *, exit_code: int = FINDINGS) -> None:
+        super().__init__(exit_code, message)
+
+    @property
+    def exit_code(self) -> int:
+        """The exit code of the command."""
+        return self.code

@@ -99,13 +99,28 @@ def require_addresses(addresses: Iterable[str]) -> None:
 class Ports:
     """Free TCP ports for one cluster.
 
-    Each cluster looks in its own block, which its supervisor's pid selects, so that two that start in the
-    same moment do not pick the same port between the check and Ray's own use of it.
+    Each cluster has its own block: it keeps the block's first port for as long as it lives, so that two that start in
+    the same moment do not pick the same port between the check and Ray's own use of it.
     """
 
     def __init__(self, pid: int) -> None:
-        self._next = _PORTS.start + (pid * _PORT_BLOCK) % len(_PORTS)
-        self._tried = 0
+        """Args:
+        pid: where to look first; different for each cluster, so that blocks seldom meet.
+
+        Raises:
+            LocalError: every block is taken.
+        """
+        for block in range(len(_PORTS) // _PORT_BLOCK):
+            first = _PORTS.start + ((pid + block) * _PORT_BLOCK) % (len(_PORTS) // _PORT_BLOCK * _PORT_BLOCK)
+            self._guard = socket.socket()
+            try:
+                self._guard.bind(("", first))
+            except OSError:
+                self._guard.close()
+                continue
+            self._next, self._tried = first + 1, 0
+            return
+        raise LocalError(f"no free block of TCP ports from {_PORTS.start} to {_PORTS.stop - 1}", exit_code=TOOL_FAILED)
 
     def take(self) -> int:
         """The next free port.

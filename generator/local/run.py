@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
 
-from generator.local.errors import REFUSED, LocalError
+from generator.local.errors import INTERRUPTED, REFUSED, LocalError
 from generator.local.jobs import Jobs, Tail, readable, submission_body
 from generator.local.manifests import Rendered, from_file, render
 from generator.local.mount import PathMap, remove_tree
@@ -31,7 +31,6 @@ from generator.tools import ToolMissingError
 
 TIMEOUT_SECONDS = 900
 _STOP_SECONDS = 15
-INTERRUPTED = 130
 
 
 @dataclass(frozen=True)

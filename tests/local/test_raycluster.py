@@ -189,6 +189,12 @@ def test_ports_that_are_taken_are_passed_over() -> None:
     assert host.Ports(8).take() != host.Ports(7).take()
 
 
+def test_two_clusters_never_share_a_block_of_ports() -> None:
+    one, other = host.Ports(7), host.Ports(7)
+    taken = [{ports.take() for _ in range(40)} for ports in (one, other)]
+    assert not taken[0] & taken[1]
+
+
 def test_a_missing_loopback_address_is_named_with_the_remedy() -> None:
     with pytest.raises(LocalError, match=r"this machine has no 198\.51\.100\.77; add: sudo "):
         host.require_addresses(["127.0.0.1", "198.51.100.77"])
