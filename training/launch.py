@@ -14,7 +14,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Any
@@ -29,7 +29,7 @@ from training.topology import TIMEOUT_S, Place, backend
 
 EXCHANGE_S = 0.5  # how often rank 0 and the driver look into the mailbox
 # A stop request that no rank has picked up for this long meets a run that is not training: it may end at once.
-SILENT_S = 20.0
+SILENT_S = 30.0
 RETRIES = 3  # restarts of the ranks after a lost worker or node
 START_RETRIES = 10  # minutes that Ray Train waits for lost nodes to be replaced: one try takes 60 s
 
@@ -222,7 +222,16 @@ def _fit(job: Job, world_size: int, storage: Storage, stop: threading.Event) -> 
         ),
     )
     failure: Exception | None = None
-    with _relay(mailbox, stop) as relayed:
+
+    def give_up() -> None:
+        # `fit` waits for nodes and heeds no signal meanwhile; actors and a Ray of its own end with this process.
+        message = "asked to stop while no rank was training; earlier checkpoints are kept"
+        with suppress(OSError):
+            metrics.close_record(storage, "preempted", Exit.PREEMPTED, message)
+        print(message, file=sys.stderr, flush=True)
+        os._exit(Exit.PREEMPTED)
+
+    with _relay(mailbox, stop, give_up) as relayed:
         try:
             trainer.fit()
         except Exception as error:  # Ray's errors, and those of the ranks in it
@@ -230,15 +239,15 @@ def _fit(job: Job, world_size: int, storage: Storage, stop: threading.Event) -> 
     ending: Ending | None = relayed["ending"]
     if ending is not None and (failure is None or ending.state == "failed"):
         return ending
-    if stop.is_set():
-        message = "asked to stop while no rank was training; earlier checkpoints are kept"
-        return Ending("preempted", Exit.PREEMPTED, message)
     return Ending("failed", Exit.FAILED, f"training failed: {failure or 'the ranks ended without an answer'}")
 
 
 @contextmanager
-def _relay(mailbox: Any, stop: threading.Event) -> Iterator[dict[str, Any]]:
-    """Print rank 0's lines and pass on the stop request while the training runs; yields where the ending will be."""
+def _relay(mailbox: Any, stop: threading.Event, give_up: Callable[[], None]) -> Iterator[dict[str, Any]]:
+    """Print rank 0's lines and pass on the stop request while the training runs; yields where the ending will be.
+
+    `give_up` is called when nobody is there to stop.
+    """
     import ray
 
     relayed: dict[str, Any] = {"ending": None}
@@ -260,8 +269,7 @@ def _relay(mailbox: Any, stop: threading.Event) -> Iterator[dict[str, Any]]:
                     asked = time.monotonic()
                     print("asked to stop: finishing the step and saving a checkpoint", file=sys.stderr, flush=True)
                 if asked and min(silent, time.monotonic() - asked) > SILENT_S:
-                    os.kill(os.getpid(), signal.SIGINT)  # Ray Train's way to abort a run
-                    return
+                    give_up()
 
     thread = threading.Thread(target=often, name="relay", daemon=True)
     thread.start()

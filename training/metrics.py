@@ -258,7 +258,7 @@ def loss_svg(record: dict[str, Any]) -> str:
     if floor:
         out.append(f'<line class="f" x1="{left}" x2="{width - right}" y1="{y(floor):.1f}" y2="{y(floor):.1f}"/>')
         out.append(
-            f'<text x="{width - right - 4}" y="{y(floor) - 6:.1f}" text-anchor="end">'
+            f'<text x="{left + 8}" y="{y(floor) - 6:.1f}">'
             f"entropy of the data {floor:.3f}: the lowest reachable loss</text>"
         )
     if points:
