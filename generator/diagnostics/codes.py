@@ -40,6 +40,7 @@ CODES: dict[str, Code] = {
     "RTD207": Code("processesPerNode contradicts the GPUs or the other groups", E),
     "RTD208": Code("the catalogue has no facts about the region", W),
     "RTD209": Code("the `local` type is mixed with nodes on AWS", E),
+    "RTD210": Code("the heads of a cluster's environments do not fit on its system nodes together", W),
     "RTD301": Code("EFA asked for on an instance type without it", E),
     "RTD302": Code("a group with EFA needs exactly one availability zone", E),
     "RTD303": Code("the availability zone is not in the cluster's region", E),

@@ -23,7 +23,8 @@ from generator.local.pods import Pod, environment, flags, pods
 from generator.local.processes import Processes
 from generator.local.web import WebError, request
 
-READY_SECONDS = 150
+READY_SECONDS = 300
+_STARTS = 4
 _RESTARTS = 2
 
 
@@ -98,7 +99,7 @@ class RayCluster:
     def prepare(self) -> None:
         """Lay out all volumes and compute every node's command line and environment."""
         take = self._ports.take
-        self._head_port, self.dashboard_port, self._client_port = take(), take(), take()
+        self._head_port, self.dashboard_port = take(), take()
         self._metrics_ports = {"AUTOSCALER_METRIC_PORT": take(), "DASHBOARD_METRIC_PORT": take()}
         self._node_ports = {pod.name: (take(), take()) for pod in self.pods}
         self.volumes.clear()
@@ -107,7 +108,7 @@ class RayCluster:
             "ports, node addresses and Ray's own folder are this run's",
             f"object store of {host.OBJECT_STORE_BYTES // 1024**2} MiB per node (Ray's default is a share of a whole "
             "machine)",
-            "dashboard on 127.0.0.1 only; usage statistics off",
+            "dashboard on 127.0.0.1 only; usage statistics off; no Ray Client server, to which nothing connects",
         ]
         if stores is not None:
             self.adaptations.append("object stores in the temporary folder: /dev/shm is too small for all of them")
@@ -128,16 +129,18 @@ class RayCluster:
         """
         began = time.monotonic()
         deadline = began + limit
-        try:
-            self._start(deadline, limit)
-        except _HeadEndedError:
-            if time.monotonic() > deadline:
-                raise
-            echo("the Ray head has ended while starting; starting all nodes again")
-            self.processes.stop()
-            self._attempt += 1
-            self.prepare()
-            self._start(deadline, limit)
+        echo(f"starting Ray {self.ray_version}: {len(self.nodes)} nodes …")
+        while True:
+            try:
+                self._start(deadline, limit)
+                break
+            except _HeadEndedError:
+                if time.monotonic() > deadline or self._attempt + 1 >= _STARTS:
+                    raise
+                echo("the Ray head has ended while starting (this machine may be busy); starting all nodes again")
+                self.processes.stop()
+                self._attempt += 1
+                self.prepare()
         self._starting = False
         echo(f"Ray {self.ray_version}: {len(self.nodes)} nodes ready after {time.monotonic() - began:.0f} s")
 
@@ -233,7 +236,8 @@ class RayCluster:
                 "port": str(self._head_port),
                 "dashboard-host": "127.0.0.1",
                 "dashboard-port": str(self.dashboard_port),
-                "ray-client-server-port": str(self._client_port),
+                # Ray ends the whole head when this server is not up within 30 s, as on a busy machine. 0: none.
+                "ray-client-server-port": "0",
             }
         else:
             adapted["address"] = f"{self.pods[0].address}:{self._head_port}"

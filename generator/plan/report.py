@@ -68,15 +68,17 @@ def as_text(resolved: Resolved) -> str:
     cluster = resolved.cluster
     where = f"cluster {cluster.name}" + (f" in {cluster.region}" if cluster.region else "") if cluster else "no cluster"
     out = [
-        f"{resolved.environment.name}: {resolved.nodes} worker nodes, {resolved.gpus} GPUs, "
-        f"{resolved.world_size} ranks ({where})",
+        f"{resolved.environment.name}: {_count(resolved.nodes, 'worker node')}, {_count(resolved.gpus, 'GPU')}, "
+        f"{_count(resolved.world_size, 'rank')} ({where})",
         "",
     ]
     for g in resolved.groups:
         gpus = f"{g.gpus} × {g.type.gpu_model}" if g.gpus else "no GPU"
         network = f"{g.interfaces} EFA interface{'s' if g.interfaces > 1 else ''}" if g.interfaces else "no EFA"
         zone = f" in {g.zone}" if g.zone else ""
-        out.append(f"  {g.name}: {g.nodes} × {g.type.name}{zone}: {gpus}, {network}, {g.processes} ranks per node")
+        out.append(
+            f"  {g.name}: {g.nodes} × {g.type.name}{zone}: {gpus}, {network}, {_count(g.processes, 'rank')} per node"
+        )
         out.append(f"  {' ' * len(g.name)}  each pod: cpu {g.cpu}, memory {memory_text(g.memory_mib)}")
     head = resolved.head
     on = f" on {head.type.name}" if head.type else ""
@@ -95,3 +97,7 @@ def as_text(resolved: Resolved) -> str:
 def dump(plans: list[dict[str, Any]]) -> str:
     """One plan as an object, several as a list."""
     return json.dumps(plans[0] if len(plans) == 1 else plans, indent=2, ensure_ascii=False) + "\n"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -11,7 +11,7 @@ from generator.model.cluster import Cluster
 from generator.model.environment import Environment, WorkerGroup
 from generator.model.version import Version
 from generator.project import Loaded
-from generator.resolve import Group, Resolved
+from generator.resolve import Group, Resolved, resolve
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +41,15 @@ class Context:
         """Every worker group of a usable type: its numbers, and what its owner wrote."""
         for group in self.resolved.groups:
             yield group, self.environment.workers[group.name]
+
+    def neighbours(self) -> Iterator[Resolved]:
+        """The other environments whose nodes eksctl makes together with this one's, in numbers."""
+        copied = self.environment.name != self.loaded.folder  # RTD107 speaks about it; its nodes are another's
+        if self.cluster is not None and self.cluster.managed == "eksctl" and not copied:
+            for folder, environment in self.loaded.neighbours:
+                if environment.name != folder:
+                    continue
+                yield resolve(environment, self.cluster)
 
     def unknown(self, finding: Finding) -> bool:
         """Whether the finding is about a value that the file does give, but that had to be left out as malformed."""

@@ -69,10 +69,12 @@ def offered(ctx: Context) -> Iterator[Finding]:
         return
     region = ctx.cluster.region
     if region not in catalog.zones():
+        close = difflib.get_close_matches(region, catalog.zones(), n=1, cutoff=0.8)
         yield ctx.in_cluster(
             "RTD208",
             "region",
             message=f"the catalogue has no facts about {region}: offers, zones and prices there are not checked",
+            label=f"did you mean `{close[0]}`?" if close else "",
             notes=(f"it knows {', '.join(sorted(catalog.zones()))}",),
             help="check by hand that the instance types exist there",
         )
@@ -163,6 +165,25 @@ def head_fits(ctx: Context) -> Iterator[Finding]:
         )
 
 
+def heads_fit_together(ctx: Context) -> Iterator[Finding]:
+    """Each environment's job has its own head, and all of them run on the system nodes."""
+    heads = [ctx.resolved.head, *(other.head for other in ctx.neighbours())]
+    room, cluster = ctx.resolved.head.room, ctx.cluster
+    if room is None or cluster is None or len(heads) < 2:
+        return
+    nodes = cluster.system_nodes.count
+    cpu, memory = sum(h.cpu for h in heads), sum(h.memory_mib for h in heads)
+    if cpu * 1000 > nodes * room.cpu_m or memory > nodes * room.memory_mib:
+        yield ctx.in_cluster(
+            "RTD210",
+            "systemNodes",
+            message=f"the {len(heads)} heads of this cluster's environments (cpu {cpu} and memory {memory_text(memory)}) do not fit together",
+            notes=(*room.notes, f"there {'is' if nodes == 1 else 'are'} {nodes} such node{'' if nodes == 1 else 's'}"),
+            help="raise systemNodes.count or choose a larger type; until then one job waits for another's end",
+            on_key=True,
+        )
+
+
 def workers_fit(ctx: Context) -> Iterator[Finding]:
     for group, written in ctx.groups():
         short = _shortfall(group.cpu, group.memory_mib, group.room)
@@ -218,4 +239,14 @@ def local_apart(ctx: Context) -> Iterator[Finding]:
             )
 
 
-RULES = (known_type, runs_training, offered, gpu_count, processes, head_fits, workers_fit, local_apart)
+RULES = (
+    known_type,
+    runs_training,
+    offered,
+    gpu_count,
+    processes,
+    head_fits,
+    heads_fit_together,
+    workers_fit,
+    local_apart,
+)

@@ -53,7 +53,7 @@ def tcp_between_nodes(ctx: Context) -> Iterator[Finding]:
     if ctx.resolved.nodes < 2:
         return
     for group, written in ctx.groups():
-        if group.interfaces == 0 and group.type.name != LOCAL:
+        if group.interfaces == 0 and group.type.name != LOCAL and written.efa != "required":
             why = (
                 "EFA is disabled"
                 if written.efa == "disabled" and group.type.efa_interfaces
@@ -77,11 +77,13 @@ def zones_of_region(ctx: Context) -> Iterator[Finding]:
         return
     region = ctx.cluster.region
     known = catalog.zones().get(region)
+    if known is None:
+        return  # RTD208 has said that nothing is known there; the region itself may be misspelt
 
     def wrong(zone: str) -> bool:
-        return zone not in known if known is not None else zone[:-1] != region
+        return zone not in known
 
-    choices = ", ".join(sorted(known)) if known is not None else f"{region}a and so on"
+    choices = ", ".join(sorted(known))
     for index, zone in enumerate(ctx.cluster.availability_zones):
         if wrong(zone):
             yield ctx.in_cluster(

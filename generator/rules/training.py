@@ -39,7 +39,7 @@ def arguments(ctx: Context) -> Iterator[Finding]:
             name,
             message=f"training.args.{name}: {message}",
             on_key=unknown,
-            label=f"did you mean `{close[0]}`?" if close else "",
+            label=f"did you mean `{close[0]}`?" if close and "did you mean" not in message else "",
             help="`python -m training.train --help` lists every argument with its unit and range",
         )
 

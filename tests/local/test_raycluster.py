@@ -144,7 +144,7 @@ def test_nodes_that_end_while_the_cluster_starts_are_started_again(make: Make) -
     cluster.start(echo=said.append)
     killer.join(1)
     assert not killer.is_alive()
-    assert said[0] == "the Ray head has ended while starting; starting all nodes again"
+    assert said[1].startswith("the Ray head has ended while starting")
     assert "3 nodes ready" in said[1]
     cluster.check()
     os.kill(node_pid("1", 1), signal.SIGKILL)

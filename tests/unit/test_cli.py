@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.project import base, edited, make
+from tests.project import base, edited, make, sharing
 
 ROOT = Path(__file__).resolve().parents[2]
 COMMANDS = ("validate", "render", "plan", "new", "schema", "local")
@@ -171,11 +171,11 @@ def test_errors_stop_render_and_plan(tmp_path: Path) -> None:
 
 
 def test_plan_as_json_is_one_object_or_a_list(tmp_path: Path) -> None:
-    make(tmp_path)
+    make(tmp_path, environment=sharing("demo"))
     assert json.loads(at(tmp_path, "plan", "--output", "json")[1])["environment"] == "demo"
     other = tmp_path / "environments/other"
     other.mkdir()
-    (other / "environment.yaml").write_text(edited("environment.yaml", "name: demo", "name: other"))
+    (other / "environment.yaml").write_text(sharing("other"))
     (other / "version.yaml").write_text(base("version.yaml"))
     plans = json.loads(at(tmp_path, "plan", "--output", "json")[1])
     assert [p["environment"] for p in plans] == ["demo", "other"]

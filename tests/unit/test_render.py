@@ -17,7 +17,7 @@ from generator.model.environment import Environment
 from generator.project import Project
 from generator.render import quote, render
 from generator.render.header import State, state
-from tests.project import base, edited, make
+from tests.project import base, edited, make, sharing
 
 ROOT = Path(__file__).resolve().parents[2]
 VALUES = "environments/demo/generated/values.yaml"
@@ -50,8 +50,8 @@ def tree(root: Path) -> dict[str, bytes]:
 def test_the_same_bytes_in_any_folder_with_any_hash_seed(tmp_path: Path) -> None:
     trees = []
     for name, seed in (("one", "1"), ("the other place", "4242")):
-        root = make(tmp_path / name)
-        add(root, "more", edited("environment.yaml", "name: demo", "name: more"))
+        root = make(tmp_path / name, environment=sharing("demo"))
+        add(root, "more", sharing("more"))
         run = command(root, "render", cwd=root, seed=seed)
         assert run.returncode == 0, run.stderr
         trees.append(tree(root))
@@ -229,14 +229,24 @@ def test_a_neighbour_that_cannot_be_read_stops_it_too(tmp_path: Path, text: str)
 
 def test_a_broken_environment_of_another_cluster_is_no_business_of_this_one(tmp_path: Path) -> None:
     make(tmp_path)
-    add(
-        tmp_path,
-        "other",
-        edited("environment.yaml", "name: demo", "name: other").replace("cluster: demo", "cluster: gone"),
-    )
+    (tmp_path / "environments/_clusters/else.yaml").write_text(edited("cluster.yaml", "name: demo", "name: else"))
+    add(tmp_path, "other", sharing("other", ("cluster: demo", "cluster: else"), ("nodes: 2", "nodes: 0")))
     run = command(tmp_path, "render", "demo")
     assert run.returncode == 0, run.stderr
     assert "eksctl/demo.yaml" in tree(tmp_path)
+
+
+def test_an_environment_that_names_no_cluster_stops_the_render(tmp_path: Path) -> None:
+    """A typo in its `cluster` would otherwise take its node group out of the ClusterConfig without a word."""
+    make(tmp_path, environment=sharing("demo"))
+    add(tmp_path, "other", sharing("other"))
+    assert command(tmp_path, "render").returncode == 0
+    before = tree(tmp_path)
+    (tmp_path / "environments/other/environment.yaml").write_text(sharing("other", ("cluster: demo", "cluster: demmo")))
+    run = command(tmp_path, "render", "demo")
+    assert run.returncode == 1
+    assert "RTD106" in run.stderr and "demmo" in run.stderr
+    assert tree(tmp_path) == before
 
 
 def test_an_existing_cluster_is_never_rendered(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from generator.project import Project
 from generator.resolve import node_room
 from generator.rules import check
 from generator.rules.names import BASE_MAX, GROUP_MAX
-from tests.project import base, make
+from tests.project import base, edited, make, sharing
 
 
 def codes(root: Path, *, folder: str = "demo", **replaced: str) -> set[str]:
@@ -214,16 +214,15 @@ def test_the_batch_divides_among_the_ranks(tmp_path: Path, nodes: int, args: str
 
 def test_neighbours_node_groups_must_differ(tmp_path: Path) -> None:
     make(tmp_path)
+    cluster = edited("cluster.yaml", "m7i.xlarge", "m7i.4xlarge")
     for name, group in (("demo-gpu", "x"), ("other", "gpu")):
         folder = tmp_path / "environments" / name
         folder.mkdir()
-        (folder / "environment.yaml").write_text(
-            environment(("name: demo", f"name: {name}"), ("  gpu:\n", f"  {group}:\n"))
-        )
+        (folder / "environment.yaml").write_text(sharing(name, ("  gpu:\n", f"  {group}:\n")))
         (folder / "version.yaml").write_text(base("version.yaml"))
-    text = environment(("  gpu:\n", "  gpu-x:\n"))  # demo-gpu-x, as that of environment demo-gpu, group x
-    assert codes(tmp_path, environment=text) == {"RTD504"}
-    assert codes(tmp_path) == set()
+    text = sharing("demo", ("  gpu:\n", "  gpu-x:\n"))  # demo-gpu-x, as that of environment demo-gpu, group x
+    assert codes(tmp_path, environment=text, cluster=cluster) == {"RTD504"}
+    assert codes(tmp_path, environment=sharing("demo"), cluster=cluster) == set()
 
 
 def test_a_copied_folder_is_told_to_change_its_name_and_nothing_else(tmp_path: Path) -> None:

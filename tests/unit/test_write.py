@@ -14,7 +14,7 @@ from generator.project import Project
 from generator.render import render
 from generator.render.header import with_header
 from generator.render.write import Change, Planned, WriteError, compare, diff, write
-from tests.project import edited, make
+from tests.project import make, sharing
 
 ROOT = Path(__file__).resolve().parents[2]
 A, B, C = "a/one.yaml", "b/two.yaml", "b/deep/er/three.yaml"
@@ -181,10 +181,10 @@ def test_diff_shows_what_would_change(tmp_path: Path) -> None:
 
 
 def test_renders_at_the_same_time_do_not_spoil_each_other(tmp_path: Path) -> None:
-    make(tmp_path)
+    make(tmp_path, environment=sharing("demo"))
     other = tmp_path / "environments/other"
     other.mkdir()
-    (other / "environment.yaml").write_text(edited("environment.yaml", "name: demo", "name: other"))
+    (other / "environment.yaml").write_text(sharing("other"))
     (other / "version.yaml").write_text((tmp_path / "environments/demo/version.yaml").read_text())
     runs = [
         subprocess.Popen(
