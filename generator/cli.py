@@ -96,12 +96,14 @@ def parser() -> argparse.ArgumentParser:
     local.add_argument("--fresh", action="store_true", help="forget this environment's earlier local runs first")
     local.add_argument(
         "--timeout",
-        type=float,
-        default=900,
+        type=commands.seconds,
+        default=900.0,
         metavar="SECONDS",
         help="stop the job after that long (default: %(default)s)",
     )
-    local.add_argument("--work-dir", type=Path, metavar="DIR", help="where runs and logs go (default: .local/ENV)")
+    local.add_argument(
+        "--work-dir", type=commands.work_folder, metavar="DIR", help="where runs and logs go (default: .local/ENV)"
+    )
     local.add_argument(
         "--manifests",
         type=Path,

@@ -232,3 +232,21 @@ def existing_folder(text: str) -> Path:
     if not path.is_dir():
         raise argparse.ArgumentTypeError(f"{text} is not a folder")
     return path
+
+
+def seconds(text: str) -> float:
+    """An argparse type: a number of seconds above 0."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text} is not a number of seconds above 0")
+    return value
+
+
+def work_folder(text: str) -> Path:
+    """An argparse type: a path that is not empty (which would mean the current folder)."""
+    if not text:
+        raise argparse.ArgumentTypeError("the path is empty")
+    return Path(text)

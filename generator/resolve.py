@@ -153,13 +153,16 @@ def node_room(found: InstanceType, *, gpu: bool, efa: bool, system: bool) -> Roo
 
 
 def mib(memory: str) -> int:
-    """`160Gi` or `512Mi` in MiB."""
-    return int(memory[:-2]) * (_GIB if memory.endswith("Gi") else 1)
+    """`160Gi`, `512Mi` or `1Ti` in MiB."""
+    return int(memory[:-2]) * {"Mi": 1, "Gi": _GIB, "Ti": _GIB * _GIB}[memory[-2:]]
 
 
 def memory_text(memory_mib: int) -> str:
     """MiB as Kubernetes writes it canonically: 160Gi rather than 163840Mi (the operator rewrites the other form)."""
-    return f"{memory_mib // _GIB}Gi" if memory_mib % _GIB == 0 else f"{memory_mib}Mi"
+    for suffix, unit in (("Ti", _GIB * _GIB), ("Gi", _GIB)):
+        if memory_mib % unit == 0:
+            return f"{memory_mib // unit}{suffix}"
+    return f"{memory_mib}Mi"
 
 
 def _default_cpu(room: Room) -> int:

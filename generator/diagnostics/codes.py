@@ -47,6 +47,7 @@ CODES: dict[str, Code] = {
     "RTD304": Code("the group's zone is not among the cluster's zones", E),
     "RTD305": Code("an EKS cluster needs at least two availability zones", E),
     "RTD306": Code("several nodes without EFA talk over TCP", W),
+    "RTD307": Code("the worker groups are on different networks", E),
     "RTD401": Code("the image repository or tag is malformed", E),
     "RTD402": Code("the image digest is malformed", E),
     "RTD403": Code("the image is not pinned by its digest", W),

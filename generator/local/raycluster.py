@@ -99,7 +99,7 @@ class RayCluster:
     def prepare(self) -> None:
         """Lay out all volumes and compute every node's command line and environment."""
         take = self._ports.take
-        self._head_port, self.dashboard_port = take(), take()
+        self._head_port, self.dashboard_port, self._client_port = take(), take(), take()
         self._metrics_ports = {"AUTOSCALER_METRIC_PORT": take(), "DASHBOARD_METRIC_PORT": take()}
         self._node_ports = {pod.name: (take(), take()) for pod in self.pods}
         self.volumes.clear()
@@ -108,7 +108,7 @@ class RayCluster:
             "ports, node addresses and Ray's own folder are this run's",
             f"object store of {host.OBJECT_STORE_BYTES // 1024**2} MiB per node (Ray's default is a share of a whole "
             "machine)",
-            "dashboard on 127.0.0.1 only; usage statistics off; no Ray Client server, to which nothing connects",
+            "dashboard on 127.0.0.1 only; usage statistics off",
         ]
         if stores is not None:
             self.adaptations.append("object stores in the temporary folder: /dev/shm is too small for all of them")
@@ -236,8 +236,7 @@ class RayCluster:
                 "port": str(self._head_port),
                 "dashboard-host": "127.0.0.1",
                 "dashboard-port": str(self.dashboard_port),
-                # Ray ends the whole head when this server is not up within 30 s, as on a busy machine. 0: none.
-                "ray-client-server-port": "0",
+                "ray-client-server-port": str(self._client_port),
             }
         else:
             adapted["address"] = f"{self.pods[0].address}:{self._head_port}"

@@ -31,6 +31,7 @@ from generator.tools import ToolMissingError
 
 TIMEOUT_SECONDS = 900
 _STOP_SECONDS = 15
+_LOCK = ".local-run.lock"  # also the mark of a folder that `local` has made
 
 
 @dataclass(frozen=True)
@@ -123,6 +124,13 @@ def run_local(
     if ":" in str(work_dir):
         raise LocalError(f"{work_dir}: a path with a colon cannot stand in PYTHONPATH", exit_code=REFUSED)
     work_dir.mkdir(parents=True, exist_ok=True)
+    if any(work_dir.iterdir()) and not (work_dir / _LOCK).exists():
+        # Its logs, code and pods are removed at each start: only a folder that `local` has made is safe for that.
+        raise LocalError(
+            f"{relative(work_dir)} holds other files, and `local` would remove some of them; "
+            "give an empty or new folder",
+            exit_code=REFUSED,
+        )
     with _lock(work_dir) as lock:
         if fresh and (work_dir / "storage").exists():
             echo(f"fresh: removing {relative(work_dir / 'storage')}")
@@ -263,7 +271,7 @@ def _lock(work_dir: Path) -> Iterator[TextIO]:
     Raises:
         LocalError: another run is using it.
     """
-    with (work_dir / ".lock").open("w") as file:
+    with (work_dir / _LOCK).open("w") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:

@@ -25,11 +25,12 @@ class Model(BaseModel):
 
 
 NAME = r"^[a-z]([-a-z0-9]*[a-z0-9])?$"
-_MEMORY = r"^[1-9][0-9]{0,6}(Mi|Gi)$"
+_MEMORY = r"^[1-9][0-9]{0,6}(Mi|Gi|Ti)$"
 _REGION = r"^[a-z]{2}(-[a-z]+)+-[0-9]$"
 _ZONE = r"^[a-z]{2}(-[a-z]+)+-[0-9][a-z]$"
-VERSION = r"^[0-9]+\.[0-9]+\.[0-9]+$"
+VERSION = r"^(0|[1-9][0-9]*)(\.(0|[1-9][0-9]*)){2}$"
 KUBERNETES_VERSION = r"^1\.[0-9]{2}$"
+RESUME_FROM = r"^([A-Za-z0-9/][A-Za-z0-9_.:/=-]*)?$"
 RUN_ID = r"^[A-Za-z0-9._-]*$"
 
 # Pattern → (what the value must be, what to do), as a person would say it.
@@ -38,7 +39,7 @@ FORMS = {
         "a name of lower-case letters, digits and hyphens that starts with a letter",
         "use lower-case letters, digits and hyphens; start with a letter, end with a letter or digit",
     ),
-    _MEMORY: ("a size such as 160Gi or 512Mi", "write a whole number followed by Gi or Mi"),
+    _MEMORY: ("a size such as 160Gi or 512Mi", "write a whole number followed by Mi, Gi or Ti"),
     _REGION: ("an AWS region such as us-west-2", "write the region's code"),
     _ZONE: (
         "an availability zone such as us-west-2a",
@@ -49,6 +50,7 @@ FORMS = {
         'a Kubernetes minor version such as "1.36"',
         "write major and minor version, in quotes",
     ),
+    RESUME_FROM: ("the name of a run, or its path", "write the name of the RayJob whose checkpoint is the start"),
     RUN_ID: ("letters, digits, dots, hyphens and underscores", "use only these"),
 }
 

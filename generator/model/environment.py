@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints
 
-from generator.model.base import RUN_ID, Memory, Model, Name, Text, Zone
+from generator.model.base import RESUME_FROM, RUN_ID, Memory, Model, Name, Text, Zone
 
 
 class Capacity(Model):
@@ -96,7 +96,7 @@ class Job(Model):
     """Change it to run again with nothing else changed."""
     on_change: Literal["replace", "keep"] = "replace"
     """What happens to the running job when its content changes."""
-    resume_from: Annotated[str, StringConstraints(max_length=512)] = ""
+    resume_from: Annotated[str, StringConstraints(pattern=RESUME_FROM, max_length=512)] = ""
     """Name of the run whose newest checkpoint is the start; empty: step 0."""
 
 

@@ -79,7 +79,13 @@ def _clusterconfig(loaded: Loaded, mine: Resolved) -> str:
     body = (
         _templates()
         .get_template("clusterconfig.yaml.j2")
-        .render(path=path, cluster=cluster, node_groups=items, associations=list(_associations(e for _, e in everyone)))
+        .render(
+            path=path,
+            partition=_partition(cluster.region or ""),
+            cluster=cluster,
+            node_groups=items,
+            associations=list(_associations(e for _, e in everyone)),
+        )
     )
     return with_header(body, [loaded.cluster.source.file, *(f"environments/{f}/environment.yaml" for f, _ in everyone)])
 
@@ -97,6 +103,12 @@ def _associations(environments: Iterator[Environment]) -> Iterator[dict[str, str
                 "bucket": bucket,
                 "prefix": f"{prefix}/" if prefix else "",
             }
+
+
+def _partition(region: str) -> str:
+    """The first part of an ARN: China and the US government have partitions of their own."""
+    partitions = {"cn-": "aws-cn", "us-gov-": "aws-us-gov"}
+    return next((name for prefix, name in partitions.items() if region.startswith(prefix)), "aws")
 
 
 def _selector(group: Group, managed: str) -> dict[str, str]:

@@ -11,7 +11,7 @@ from generator.diagnostics.finding import Finding, Severity
 from generator.rules.context import Context
 
 _REPOSITORY = re.compile(
-    r"([a-zA-Z0-9]([a-zA-Z0-9.-]*[a-zA-Z0-9])?(:[0-9]{1,5})?/)?[a-z0-9]+(([._]|__|-+)[a-z0-9]+)*(/[a-z0-9]+(([._]|__|-+)[a-z0-9]+)*)*"
+    r"([a-z0-9]([a-z0-9.-]*[a-z0-9])?(:[0-9]{1,5})?/)?[a-z0-9]+(([._]|__|-+)[a-z0-9]+)*(/[a-z0-9]+(([._]|__|-+)[a-z0-9]+)*)*"
 )
 _TAG = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}")
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
@@ -64,7 +64,7 @@ def reference(ctx: Context) -> Iterator[Finding]:
 def pinned(ctx: Context) -> Iterator[Finding]:
     """A tag names what the registry says it names today; a digest names one image."""
     if ctx.version is None or ctx.version.image.digest or not ctx.version.image.tag:
-        return
+        return  # with a digest the tag is only a comment
     if all(group.instance_type == LOCAL for group in ctx.environment.workers.values()):
         return  # nothing is pulled: `local` runs on the Ray that is installed here
     image = ctx.version.image

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterator
 
 from generator import catalog
 from generator.catalog import LOCAL, instance_types
-from generator.diagnostics.finding import Finding, Pointer
+from generator.diagnostics.finding import Finding, Pointer, Severity
 from generator.resolve import Room, memory_text, usable
 from generator.rules.context import Context
+
+# Families of general, compute and memory nodes as AWS names them: m5.2xlarge, c7i-flex.large, r6id.metal.
+_TYPE = re.compile(r"(m|c|r|t)[0-9][a-z0-9-]*\.(nano|micro|small|medium|large|[0-9]*xlarge|metal(-[0-9]+xl)?)")
 
 
 def _written_types(ctx: Context) -> Iterator[tuple[str, Pointer, bool]]:
@@ -24,8 +28,18 @@ def known_type(ctx: Context) -> Iterator[Finding]:
     for written, path, in_cluster in _written_types(ctx):
         if written in instance_types():
             continue
-        close = difflib.get_close_matches(written, instance_types(), n=3)
+        fitting = [t.name for t in instance_types().values() if (t.gpus == 0) == in_cluster]
+        close = difflib.get_close_matches(written, fitting, n=3)
         say = ctx.in_cluster if in_cluster else ctx.in_environment
+        if in_cluster and _TYPE.fullmatch(written):  # many general types exist; whether the head fits is then not known
+            yield say(
+                "RTD201",
+                *path,
+                severity=Severity.WARNING,
+                message=f"the catalogue has no facts about {written}: whether the head fits, and the price, are not checked",
+                help=f"check that it exists and is amd64; known ones near it: {', '.join(close) or 'm7i.xlarge'}",
+            )
+            continue
         yield say(
             "RTD201",
             *path,

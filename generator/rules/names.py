@@ -14,8 +14,8 @@ from generator.rules.context import Context
 # (53). The chart appends "-" and eight hex digits to the base name.
 RAYJOB_MAX, HASH_SUFFIX = 47, 9
 BASE_MAX = RAYJOB_MAX - HASH_SUFFIX
-# A group's name is part of pod names and of the value of a label (63); KubeRay itself shortens pod names from the left.
-GROUP_MAX = 40
+# A group's name is part of pod names, which KubeRay shortens from the left; the chart allows 30 characters.
+GROUP_MAX = 30
 NODE_GROUP_MAX = 63  # EKS
 STACK_MAX = 128  # CloudFormation; eksctl names the stack eksctl-<cluster>-nodegroup-<node group>
 
@@ -54,13 +54,22 @@ def lengths(ctx: Context) -> Iterator[Finding]:
             help=f"shorten it by {len(name) - BASE_MAX}",
         )
     for group in ctx.environment.workers:
+        if group == "head":
+            yield ctx.in_environment(
+                "RTD501",
+                "workers",
+                group,
+                message="a worker group cannot be called `head`: that is the head's own group",
+                help="choose another name",
+                on_key=True,
+            )
         if len(group) > GROUP_MAX:
             yield ctx.in_environment(
                 "RTD501",
                 "workers",
                 group,
                 message=f"the worker group's name has {len(group)} characters, above {GROUP_MAX}",
-                notes=("it becomes part of pod names and of labels, which hold 63",),
+                notes=("it becomes part of pod names and of labels",),
                 help=f"shorten it by {len(group) - GROUP_MAX}",
                 on_key=True,
             )

@@ -49,6 +49,41 @@ def efa_zone(ctx: Context) -> Iterator[Finding]:
             )
 
 
+def one_efa_zone(ctx: Context) -> Iterator[Finding]:
+    """All nodes of a training that use EFA stand in one zone, also those of different groups."""
+    zoned = [(group, written.availability_zone) for group, written in ctx.groups() if group.interfaces]
+    zones = {zone for _, zone in zoned if zone is not None}
+    first = zoned[0][1] if zoned else None
+    for group, zone in zoned[1:]:
+        if len(zones) > 1 and zone is not None and zone != first:
+            yield ctx.in_environment(
+                "RTD302",
+                "workers",
+                group.name,
+                "availabilityZone",
+                message=f"the group `{group.name}` is in {zone}, but `{zoned[0][0].name}` in {first}: EFA does not cross zones",
+                help=f"put all groups that use EFA into one zone, for example {first}",
+            )
+
+
+def same_network(ctx: Context) -> Iterator[Finding]:
+    """NCCL runs over one kind of network: a group on EFA cannot talk to one without."""
+    groups = [group for group, _ in ctx.groups()]
+    counts = ", ".join(f"{group.name}: {group.interfaces}" for group in groups)
+    for group in groups[1:]:
+        if group.interfaces != groups[0].interfaces:
+            yield ctx.in_environment(
+                "RTD307",
+                "workers",
+                group.name,
+                on_key=True,
+                message=f"the groups have different numbers of EFA interfaces per node ({counts})",
+                notes=("all ranks of a training talk over one network, and each checks the same interface count",),
+                help="give every group the same instance type, or set efa to disabled in all of them",
+            )
+            return
+
+
 def tcp_between_nodes(ctx: Context) -> Iterator[Finding]:
     if ctx.resolved.nodes < 2:
         return
@@ -138,4 +173,13 @@ def two_zones(ctx: Context) -> Iterator[Finding]:
         )
 
 
-RULES = (efa_available, efa_zone, tcp_between_nodes, zones_of_region, zone_of_cluster, two_zones)
+RULES = (
+    efa_available,
+    efa_zone,
+    one_efa_zone,
+    same_network,
+    tcp_between_nodes,
+    zones_of_region,
+    zone_of_cluster,
+    two_zones,
+)

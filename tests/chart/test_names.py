@@ -109,6 +109,13 @@ def test_a_change_without_another_name_changes_no_spec_but_labels() -> None:
         assert spec == plain, path
 
 
+def test_the_tag_beside_a_digest_is_only_a_comment() -> None:
+    values = job("image.digest", DIGEST)
+    for tag in ("train-ml-cuda-v1.1.1", "latest", ""):
+        assert render(changed("image.tag", values, tag)) == render(values)
+    assert job_name(changed("image.digest", values, "sha256:" + "b" * 64)) != job_name(values)
+
+
 def test_pinned_name() -> None:
     values = job("job.name", "my-run")
     assert job_name(values) == job_name(changed("image.tag", values, "other")) == "my-run"

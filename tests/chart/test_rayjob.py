@@ -199,7 +199,8 @@ def test_image_reference() -> None:
     digest = "sha256:" + "a" * 64
     for image, reference in (
         ({"repository": "r.example:5000/ray", "tag": "1"}, "r.example:5000/ray:1"),
-        ({"repository": "r.example/ray", "tag": "1", "digest": digest}, f"r.example/ray:1@{digest}"),
+        ({"repository": "r.example/ray", "tag": "1", "digest": digest}, f"r.example/ray@{digest}"),
+        ({"repository": "r.example/ray", "tag": "latest", "digest": digest}, f"r.example/ray@{digest}"),
         ({"repository": "r.example/ray", "tag": "", "digest": digest}, f"r.example/ray@{digest}"),
     ):
         assert {container(pod)["image"] for pod in pods({"image": image})} == {reference}

@@ -6,9 +6,11 @@ Always with `helm template`: `helm lint` lets `fail` pass.
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from tests.chart.cases import group, job, with_key
 from tests.helm import HelmError, render, template
@@ -59,7 +61,11 @@ REFUSED: dict[str, tuple[dict[str, Any], list[str]]] = {
     "numeric tag in a short repository": (job("image.repository", "ray:2"), ["image.repository"]),
     "digest in the repository": (job("image.repository", "r.example/ray@sha256:" + "a" * 64), ["image.repository"]),
     "ray without token authentication": (job("rayVersion", "2.51.9"), ["rayVersion", "2.52.0"]),
+    "ray version with leading zeros": (job("rayVersion", "02.058.00"), ["rayVersion", '"02.058.00"', "leading zeros"]),
+    "ray version with a zero before a zero": (job("rayVersion", "2.58.00"), ["rayVersion", '"2.58.00"']),
     "ray version with two numbers": (job("rayVersion", "2.58"), ["rayVersion", '"2.58"']),
+    "the only group removed": (groups(gpu=None), ["workerGroups", "every group is null (gpu)"]),
+    "all groups removed": (groups(b=None, a=None), ["workerGroups", "(a, b)"]),
     "no nodes": (job(replicas=0), ["workerGroups.gpu.replicas", "1 or more"]),
     "fewer than no nodes": (job(replicas=-1), ["workerGroups.gpu.replicas", "-1"]),
     "processes next to GPUs": (job(processesPerNode=2), ["workerGroups.gpu.processesPerNode", "4 GPUs"]),
@@ -79,6 +85,10 @@ REFUSED: dict[str, tuple[dict[str, Any], list[str]]] = {
     "num-cpus of the head": (job("head.rayStartParams", {"num-cpus": "1"}), ["head.rayStartParams", "num-cpus"]),
     "labels parameter": (job("head.rayStartParams", {"labels": "a=b"}), ["head.rayStartParams", "labels"]),
     "preset among the arguments": (job("training.args", {"preset": "a"}), ["training.args", "training.preset"]),
+    "ranks among the arguments": (job("training.args", {"num_workers": 8}), ["training.args", "replicas × gpus"]),
+    "run path among the arguments": (job("training.args", {"run_path": "/a"}), ["training.args", "training.storage"]),
+    "resume among the arguments": (job("training.args", {"resume_from": "a"}), ["training.args", "job.resumeFrom"]),
+    "help among the arguments": (job("training.args", {"help": True}), ["training.args", "help"]),
     "several nodes without storage": (stored(kind="none"), ["training.storage.kind", "2 nodes"]),
     "s3 without uri": (stored(kind="s3"), ["training.storage.uri", "s3://"]),
     "s3 with another scheme": (stored(kind="s3", uri="gs://b/p"), ["training.storage.uri"]),
@@ -105,7 +115,7 @@ def test_refused(case: str) -> None:
 
 OWNED = [
     "RTD_RUN_NAME", "RTD_ANYTHING", "NCCL_NET", "NCCL_NET_PLUGIN", "FI_PROVIDER", "NCCL_DEBUG", "NCCL_DEBUG_FILE",
-    "NCCL_SOCKET_IFNAME", "RAY_AUTH_MODE",
+    "NCCL_SOCKET_IFNAME", "RAY_ADDRESS", "RAY_CLUSTER_NAME", "FQ_RAY_IP", "RAY_AUTH_MODE",
     "RAY_AUTH_TOKEN", "RAY_enable_autoscaler_v2", "RAY_JOB_STOP_WAIT_TIME_S",
     "RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S", "PYTHONPATH", "NVIDIA_VISIBLE_DEVICES",
 ]  # fmt: skip
@@ -120,6 +130,64 @@ def test_owned_variables(key: str) -> None:
 
 def test_owned_variable_that_a_later_layer_removed() -> None:
     assert render(job("env", {"NCCL_NET": None})) == render(job())
+
+
+OPERATORS = [
+    "address", "block", "dashboard-agent-listen-port", "dashboard-host", "dashboard-port", "head", "include-dashboard",
+    "metrics-export-port", "node-ip-address", "port",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("key", ["head.rayStartParams", "workerGroups.gpu.rayStartParams"])
+def test_parameters_of_the_operator(key: str) -> None:
+    found = problems(with_key(job(), key, dict.fromkeys([*OPERATORS, "num-gpus", "object-store-memory"], "1")))
+    names = [*OPERATORS, "num-gpus"]
+    assert sorted(problem.split(" is ")[0] for problem in found) == sorted(f"ERROR: {key}: {name}" for name in names)
+    assert all(problem.endswith("; remove it") for problem in found)
+
+
+def test_owned_parameters_and_flags_that_a_later_layer_removed() -> None:
+    assert render(job("head.rayStartParams", {"port": None})) == render(job())
+    assert render(job("training.args", {"run_path": None})) == render(job())
+
+
+def test_a_later_file_that_removes_the_only_group(tmp_path: Path) -> None:
+    """Not the default group in its place, on hardware that nobody chose."""
+    for number, values in enumerate((job(), {"workerGroups": {"gpu": None}})):
+        (tmp_path / f"{number}.yaml").write_text(yaml.safe_dump(values), encoding="utf-8")
+    with pytest.raises(HelmError) as caught:
+        template([tmp_path / "0.yaml", tmp_path / "1.yaml"])
+    (problem,) = caught.value.problems
+    assert "every group is null (gpu)" in problem
+
+
+@pytest.mark.parametrize("path", ["head.tolerations", "workerGroups.gpu.tolerations"])
+@pytest.mark.parametrize(
+    ("toleration", "word"),
+    [
+        ({}, "without a key"),
+        ({"operator": "Equal", "value": "a"}, "without a key"),
+        ({"effect": "NoSchedule"}, "without a key"),
+        ({"key": "a b", "operator": "Exists"}, "with a key"),
+        ({"key": "a/b/c", "operator": "Exists"}, "with a key"),
+        ({"key": "a", "operator": "Exists", "value": "b"}, "Exists and a value"),
+        ({"key": "a", "value": "b c"}, "with a value"),
+        ({"key": "a", "operator": "Exists", "tolerationSeconds": 60}, "tolerationSeconds"),
+        ({"key": "a", "operator": "Exists", "effect": "NoSchedule", "tolerationSeconds": 0}, "tolerationSeconds"),
+        ({"operator": "Exists"}, None),
+        ({"operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 0}, None),
+        ({"key": "a"}, None),
+        ({"key": "a.example/b_c", "value": "d", "effect": "NoSchedule"}, None),
+    ],
+)
+def test_tolerations_as_the_api_server_takes_them(path: str, toleration: dict[str, Any], word: str | None) -> None:
+    values = with_key(job(), path, [{"key": "fine", "operator": "Exists"}, toleration])
+    if word is None:
+        assert render(values)
+    else:
+        (problem,) = problems(values)
+        assert problem.startswith(f"ERROR: {path}: {{")
+        assert word in problem
 
 
 @pytest.mark.parametrize(
@@ -181,6 +249,9 @@ def test_valid_values_print_nothing() -> None:
         with_key(job("mode", "cluster"), "training.storage", {"kind": "none"}),
         job("image.digest", "sha256:" + "0" * 64),
         with_key(job("image.tag", ""), "image.digest", "sha256:" + "0" * 64),
+        with_key(job("image.tag", "latest"), "image.digest", "sha256:" + "0" * 64),
+        job("rayVersion", "10.0.20"),
+        groups(gpu=group(), gone=None),
         job("image.repository", "localhost:5000/a/b_c/d-e"),
         job("image.repository", "ray"),
         job("rayVersion", "2.52.0"),

@@ -105,6 +105,7 @@ def test_a_job_without_a_record_fails_and_a_finished_run_is_named(drive: Start, 
     folder.mkdir(parents=True)
     record = {"run": {"started": "then"}, "steps": [{"step": 1, "loss": 2.0}, {"step": 9, "loss": 1.0}]}
     (folder / "run.json").write_text(json.dumps(record))
+    (tmp_path / "finished" / ".local-run.lock").touch()  # the mark of a folder that `local` has made
     without, finished = drive("without", code=code), drive("finished", code=code)
     assert without.wait() == 1, without.output
     assert "error: the job left no run record with steps at" in without.output
@@ -171,7 +172,7 @@ def test_a_second_run_in_the_same_folder_is_refused(
     file = tmp_path / "m.yaml"
     file.write_text(manifests(rayjob(), config_map()))
     (tmp_path / "work").mkdir()
-    with (tmp_path / "work" / ".lock").open("w") as other:
+    with (tmp_path / "work" / ".local-run.lock").open("w") as other:
         fcntl.flock(other, fcntl.LOCK_EX)
         assert main_local(ROOT, "x", Path("unused"), [], "ns", "x", tmp_path / "work", file) == 4
     assert "another run is using" in capsys.readouterr().err
@@ -189,3 +190,14 @@ def test_a_python_without_ray_is_told_how_to_get_it() -> None:
     done = subprocess.run([sys.executable, "-S", "-c", program], capture_output=True, text=True, check=True, timeout=60)
     assert "Ray is not installed in this Python" in done.stdout
     assert "pip install 'ray[default,train]==2.58.0'" in done.stdout
+
+
+def test_a_folder_with_other_files_is_refused_and_kept(tmp_path: Path) -> None:
+    work = tmp_path / "work"
+    (work / "logs").mkdir(parents=True)
+    (work / "logs" / "mine").write_text("x")
+    file = tmp_path / "manifests.yaml"
+    file.write_text(manifests(rayjob(), config_map()), encoding="utf-8")
+    code = main_local(tmp_path, "tiny", Path("unused"), [], NAMESPACE, NAME, work_dir=work, manifests=file)
+    assert code == 4
+    assert (work / "logs" / "mine").read_text() == "x"

@@ -121,7 +121,7 @@ def test_length_of_a_groups_name(tmp_path: Path, length: int, code: set[str]) ->
 
 @pytest.mark.parametrize(("managed", "code"), [("eksctl", {"RTD501"}), ("existing", set())])
 def test_the_node_groups_name_counts_where_eksctl_makes_it(tmp_path: Path, managed: str, code: set[str]) -> None:
-    name, group = "e" * 30, "g" * 40  # 71 characters with the hyphen, above 63
+    name, group = "e" * 36, "g" * 30  # 67 characters with the hyphen, above 63
     text = environment(("name: demo", f"name: {name}"), ("  gpu:\n", f"  {group}:\n"))
     found = codes(tmp_path, folder=name, environment=text, cluster=cluster(("managed: eksctl", f"managed: {managed}")))
     assert found == code
@@ -180,7 +180,8 @@ def test_reservation_ids(tmp_path: Path, identifier: str, code: set[str]) -> Non
         ("ray", True),
         ("rayproject/ray", True),
         ("localhost:5000/a/b", True),
-        ("Registry.Example.com/a_b/c-d", True),
+        ("registry.example.com/a_b/c-d", True),
+        ("Registry.Example.com/a_b/c-d", False),
         ("a//b", False),
         ("a/B", False),
         ("a/b/", False),

@@ -53,7 +53,7 @@ CASES = [
     ("capacity: {kind: onDemand}", "capacity: spot", "RTD104",
      "`workers.gpu.capacity` is `spot`, but must be a map of keys and values", "spot", "write its keys indented"),
     ("memory: 8Gi", "memory: 8GB", "RTD104", "`head.memory` is `8GB`, but must be a size such as 160Gi or 512Mi",
-     "8GB", "a whole number followed by Gi or Mi"),
+     "8GB", "a whole number followed by Mi, Gi or Ti"),
     ("memory: 8Gi", "memory: 8", "RTD104", "`head.memory` is `8`, but must be text", "8", "put it in quotes"),
     ("us-west-2a", "us-west-2", "RTD104",
      "`workers.gpu.availabilityZone` is `us-west-2`, but must be an availability zone such as us-west-2a",

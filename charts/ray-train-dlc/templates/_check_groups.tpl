@@ -2,6 +2,9 @@
 
 {{- define "ray-train-dlc.check.groups" -}}
 {{- $groups := include "ray-train-dlc.groups" . | fromJson -}}
+{{- if and .Values.workerGroups (not (values .Values.workerGroups | compact)) }}
+ERROR: workerGroups: every group is null ({{ keys .Values.workerGroups | sortAlpha | join ", " }}), which leaves none to train; keep one, or give an empty map for the default group
+{{- end }}
 {{- range $name, $group := $groups }}
 {{- $key := printf "workerGroups.%s" $name }}
 {{- $gpus := int64 $group.gpus }}

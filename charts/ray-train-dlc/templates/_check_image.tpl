@@ -12,7 +12,7 @@ ERROR: image.tag: "" and no image.digest, which means :latest; set one of the tw
 {{- with $image.tag }}
 {{- if not (regexMatch "^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$" .) }}
 ERROR: image.tag: {{ toJson . }} is not a tag; a digest goes to image.digest
-{{- else if eq . "latest" }}
+{{- else if and (eq . "latest") (empty $image.digest) }}
 ERROR: image.tag: "latest" is another image tomorrow; set a tag that does not move, or image.digest
 {{- end }}
 {{- end }}
@@ -21,8 +21,8 @@ ERROR: image.tag: "latest" is another image tomorrow; set a tag that does not mo
 ERROR: image.digest: {{ toJson . }} is not sha256: and 64 lower-case hexadecimal digits; copy it from the registry
 {{- end }}
 {{- end }}
-{{- if not (regexMatch "^[0-9]+\\.[0-9]+\\.[0-9]+$" $ray) }}
-ERROR: rayVersion: {{ toJson $ray }} is not a release; set it to the image's, like "2.58.0"
+{{- if not (regexMatch "^(0|[1-9][0-9]*)(\\.(0|[1-9][0-9]*)){2}$" $ray) }}
+ERROR: rayVersion: {{ toJson $ray }} is not a release (three numbers without leading zeros); set it to the image's, like "2.58.0"
 {{- else if not (semverCompare ">=2.52.0" $ray) }}
 ERROR: rayVersion: {{ toJson $ray }} has no token authentication, so anyone who reaches the head may run code; use an image with Ray 2.52.0 or later
 {{- end }}

@@ -12,8 +12,12 @@ ERROR: files/training: train.py is not there, and the job runs `python -m traini
 {{- if gt $bytes 204800 }}
 ERROR: files/training: {{ $bytes }} bytes, above 200 KiB (204800), too much for a ConfigMap that tools also keep in annotations; put the code into the image
 {{- end }}
-{{- if hasKey ($training.args | default dict) "preset" }}
-ERROR: training.args: preset is a value of its own; set training.preset
+{{- range $name, $value := $training.args }}
+{{- if not (kindIs "invalid" $value) }}
+{{- with include "ray-train-dlc.check.flagOwner" $name }}
+ERROR: training.args: {{ $name }} is {{ . }}
+{{- end }}
+{{- end }}
 {{- end }}
 {{- if eq $storage.kind "s3" }}
 {{- if not (regexMatch "^s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[A-Za-z0-9_.=-]+)*/?$" $storage.uri) }}
@@ -33,4 +37,19 @@ ERROR: training.storage.claimName: {{ toJson $storage.claimName }} has no effect
 {{- if and (eq .Values.mode "job") (eq $storage.kind "none") (gt $nodes 1) }}
 ERROR: training.storage.kind: none with {{ $nodes }} nodes; each would write its part of a checkpoint to its own disk, so set s3, fsx or pvc
 {{- end }}
+{{- end -}}
+
+{{/* Flags of `python -m training.train` that are no settings: what they follow, and what to set instead; nothing for others. */}}
+{{- define "ray-train-dlc.check.flagOwner" -}}
+{{- if eq . "preset" -}}
+a value of its own; set training.preset
+{{- else if eq . "num_workers" -}}
+the number of all ranks, which follows replicas × gpus (or processesPerNode); set these in workerGroups
+{{- else if eq . "run_path" -}}
+the place of the run, which follows training.storage; set that
+{{- else if eq . "resume_from" -}}
+a value of its own; set job.resumeFrom
+{{- else if eq . "help" -}}
+no setting, and its flag ends the training before it starts; remove it
+{{- end -}}
 {{- end -}}

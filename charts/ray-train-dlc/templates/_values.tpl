@@ -6,11 +6,11 @@ A scalar as text. Numbers of values files are floats in templates, which would p
 {{- if kindIs "string" . -}}{{ . }}{{- else -}}{{ toJson . }}{{- end -}}
 {{- end -}}
 
+{{/* With a digest the tag is only a comment: it is not in the reference, so a change of it starts no training. */}}
 {{- define "ray-train-dlc.image" -}}
 {{- $image := .Values.image -}}
 {{- $image.repository -}}
-{{- with $image.tag }}:{{ . }}{{ end -}}
-{{- with $image.digest }}@{{ . }}{{ end -}}
+{{- if $image.digest -}}@{{ $image.digest }}{{- else -}}:{{ $image.tag }}{{- end -}}
 {{- end -}}
 
 {{/*
