@@ -4,8 +4,8 @@
     <run path>/checkpoints/step_00000010/.metadata         DCP's index
     <run path>/checkpoints/step_00000010/complete.json     the marker: step, configuration; written last
 
-A folder without its marker is the rest of a save that was cut off: never read, removed with the next save. On a shared
-folder the ranks write in place; for an address they write to a local folder first and each uploads its own files.
+A folder without a readable marker is the rest of a save that was cut off: never read, removed by the next save. On a
+shared folder the ranks write in place; for an address they write to a local folder first and each uploads its files.
 """
 
 from __future__ import annotations
@@ -16,7 +16,9 @@ import re
 import shutil
 import tempfile
 import uuid
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -45,22 +47,34 @@ class Found:
     """The settings of the run that wrote it."""
 
 
+def _configuration(marker: bytes | None) -> dict[str, Any] | None:
+    """The settings in a marker; None when it is missing, or empty or garbage as after a crash of the file system."""
+    try:
+        found = json.loads(marker or b"null")["configuration"]
+    except (ValueError, KeyError, TypeError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
 def steps_present(storage: Storage) -> list[tuple[int, bool]]:
     """(step, complete) of every checkpoint folder, oldest first."""
     found = []
     for name in storage.names(FOLDER):
         if match := re.fullmatch(r"step_(\d{8,})", name):
             step = int(match[1])
-            found.append((step, storage.read(f"{folder_name(step)}/{MARKER}") is not None))
+            found.append((step, _configuration(storage.read(f"{folder_name(step)}/{MARKER}")) is not None))
     return sorted(found)
 
 
-def newest(storage: Storage) -> Found | None:
-    """The newest complete checkpoint of a run, or None."""
-    for step, complete in reversed(steps_present(storage)):
-        if complete:
-            marker = json.loads(storage.read(f"{folder_name(step)}/{MARKER}") or b"{}")
-            return Found(step, marker["configuration"])
+def newest(storage: Storage, say: Callable[[str], None]) -> Found | None:
+    """The newest complete checkpoint of a run, or None; tells of those that it passes over for a broken marker."""
+    for step, _ in reversed(steps_present(storage)):
+        name = f"{folder_name(step)}/{MARKER}"
+        marker = storage.read(name)
+        if (configuration := _configuration(marker)) is not None:
+            return Found(step, configuration)
+        if marker is not None:
+            say(f"passed over the checkpoint of step {step}: {storage.path(name)} cannot be read")
     return None
 
 
@@ -74,7 +88,9 @@ def differences(mine: Config, theirs: dict[str, Any], *, model_only: bool) -> li
     ]
 
 
-def choose(storage: Storage, config: Config, place: Place, resume_from: str) -> tuple[Storage, Found] | None:
+def choose(
+    storage: Storage, config: Config, place: Place, resume_from: str, say: Callable[[str], None]
+) -> tuple[Storage, Found] | None:
     """Where the run goes on: its own newest checkpoint, else that of `resume_from`, else None. Equal on all ranks.
 
     Raises:
@@ -85,7 +101,7 @@ def choose(storage: Storage, config: Config, place: Place, resume_from: str) -> 
     failure = None
     if place.rank == 0:
         try:
-            answer = _choose(storage, config, resume_from)
+            answer = _choose(storage, config, resume_from, say)
         except RunEndError as error:
             ending = error
         except OSError as error:
@@ -100,11 +116,11 @@ def choose(storage: Storage, config: Config, place: Place, resume_from: str) -> 
     return (storage if answer[0] == storage.root else Storage(answer[0])), answer[1]
 
 
-def _choose(storage: Storage, config: Config, resume_from: str) -> tuple[str, Found] | None:
-    source, found = storage, newest(storage)
+def _choose(storage: Storage, config: Config, resume_from: str, say: Callable[[str], None]) -> tuple[str, Found] | None:
+    source, found = storage, newest(storage, say)
     if found is None and resume_from:
         source = storage.beside(resume_from)
-        found = newest(source)
+        found = newest(source, say)
         if found is None:
             message = f"resume from {resume_from}: no complete checkpoint in {source.path(FOLDER)}"
             # Not lasting: the source may still be training, and this ending costs seconds.
@@ -195,17 +211,32 @@ def prune(storage: Storage, keep: int) -> None:
             storage.delete(folder_name(step))
 
 
+def _cause(error: BaseException) -> tuple[str, bool]:
+    """One line about an error of `dcp.load`, and whether a retry may mend it."""
+    # A CheckpointException holds every rank's error: the first one stands for all, so that all ranks say the same.
+    failures = sorted(getattr(error, "failures", {}).items())
+    first = failures[0][1][0] if failures else error
+    passing = isinstance(first, OSError) and not isinstance(first, FileNotFoundError | NotADirectoryError)
+    return f"{type(first).__name__}: {first}".splitlines()[0], passing
+
+
 def load(source: Storage, found: Found, model: Any, optimizer: Any, *, config: Config, place: Place) -> None:
-    """Fill model and optimiser from a checkpoint. The number of ranks may differ from that of the writer."""
+    """Fill model and optimiser from a checkpoint. The number of ranks may differ from that of the writer.
+
+    Raises:
+        RunEndError: the checkpoint is damaged (failed); on all ranks.
+        OSError: the storage could not be read, which a retry may mend; on all ranks.
+    """
     import torch.distributed.checkpoint as dcp
+    from torch.distributed.checkpoint.api import CheckpointException  # a BaseException
     from torch.distributed.checkpoint.state_dict import StateDictOptions, set_state_dict
 
     name = folder_name(found.step)
     local = Path(source.path(name))
+    problem = None
     if source.remote:
         token = broadcast(uuid.uuid4().hex)
         local = Path(tempfile.gettempdir(), f"ray-train-{token}-{place.node_rank}")
-        problem = None
         if place.local_rank == 0:
             try:
                 for file in source.names(name):
@@ -216,7 +247,27 @@ def load(source: Storage, found: Found, model: Any, optimizer: Any, *, config: C
             raise OSError(problem)
     weights, moments = _state(model, optimizer, tied=config.model.tied)
     state = {"model": weights, "optimizer": moments}
-    dcp.load(state, checkpoint_id=local)
+    # First the index alone: DCP would log a traceback for one that cannot be read, and look for another kind of it.
+    actions: list[Callable[[], Any]] = [dcp.FileSystemReader(local).read_metadata]
+    actions.append(partial(dcp.load, state, checkpoint_id=local))
+    for action in actions:
+        passing = False
+        try:
+            action()
+        except (Exception, CheckpointException) as error:  # every rank must hear of it, whatever it was
+            problem, passing = _cause(error)
+        problem, passing = agree(problem), any(gather(passing))  # also: until every rank has read
+        if problem:
+            break
+    if source.remote and place.local_rank == 0:
+        shutil.rmtree(local, ignore_errors=True)
+    if problem and passing:
+        raise OSError(f"cannot read {source.path(name)}: {problem}")
+    if problem:
+        problem = f"cannot load the checkpoint {source.path(name)} ({problem})"
+        # Not lasting: the advice mends it, and a retry before that costs seconds.
+        advice = "remove this folder to go on from the one before"
+        raise RunEndError(Exit.FAILED, f"{problem}; {advice}", lasting=False)
     # strict=False: the tied output layer is not in the file; `check_tie` proves that it follows the embedding.
     set_state_dict(
         model,
@@ -226,6 +277,3 @@ def load(source: Storage, found: Found, model: Any, optimizer: Any, *, config: C
         options=StateDictOptions(strict=not config.model.tied),
     )
     check_tie(model, config.model)
-    gather(None)  # until every rank has read
-    if source.remote and place.local_rank == 0:
-        shutil.rmtree(local, ignore_errors=True)

@@ -17,14 +17,11 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+MOST = 1_000_000_000  # bound of a number without one of its own: JSON and Helm carry it exactly
+
 
 def option(
-    default: Any,
-    *,
-    low: float | None = None,
-    high: float | None = None,
-    choices: tuple[str, ...] = (),
-    fixed: bool = False,
+    default: Any, *, low: float | None = None, high: float = MOST, choices: tuple[str, ...] = (), fixed: bool = False
 ) -> Any:
     """A dataclass field with limits.
 
@@ -33,8 +30,7 @@ def option(
         choices: the allowed texts.
         fixed: a run that goes on from its own checkpoint must keep this value, or its losses would mean something else.
     """
-    limits = {"low": low, "high": high, "choices": choices, "fixed": fixed}
-    return dataclasses.field(default=default, metadata=limits)
+    return dataclasses.field(default=default, metadata={"low": low, "high": high, "choices": choices, "fixed": fixed})
 
 
 @dataclass(frozen=True)
@@ -53,7 +49,7 @@ class ModelShape:
     """Number of query heads per layer."""
     kv_heads: int = option(2, low=1, fixed=True)
     """Number of key and value heads per layer (grouped-query attention); divides `heads`."""
-    rope_theta: float = option(1_000_000.0, low=1.0, fixed=True)
+    rope_theta: float = option(1_000_000.0, low=1.0, high=1e15, fixed=True)
     """Base of the rotary position frequencies."""
     norm_eps: float = option(1e-6, low=0.0, high=1.0, fixed=True)
     """Constant added to the variance in every RMSNorm."""
@@ -250,12 +246,11 @@ def _convert(name: object, value: object, *, from_text: bool) -> tuple[Any, str 
         return None, f"no such argument{hint}"
     field, kind = fields()[str(name)]
     limits = field.metadata
-    shown = f"{value!r}" if isinstance(value, str) else str(value).lower() if isinstance(value, bool) else str(value)
+    shown = repr(value) if isinstance(value, str) else str(value).lower() if isinstance(value, bool) else _shown(value)
     converted: Any = None
     if kind is bool:
-        converted = value if isinstance(value, bool) else None
-        if from_text:
-            converted = {"true": True, "false": False}.get(str(value).lower())
+        word = str(value).lower() if from_text or isinstance(value, bool) else ""
+        converted = {"true": True, "false": False}.get(word)
         return converted, None if converted is not None else f"must be true or false, not {shown}"
     if kind is str:
         good = isinstance(value, str) and value in limits["choices"]
@@ -269,14 +264,18 @@ def _convert(name: object, value: object, *, from_text: bool) -> tuple[Any, str 
             converted = kind(value)
     except (ValueError, OverflowError):
         converted = None
-    if converted is None or not math.isfinite(converted):
+    if converted is None or (kind is float and not math.isfinite(converted)):
         return None, f"must be a {'whole number' if kind is int else 'number'}, not {shown}"
     low, high = limits["low"], limits["high"]
     if low is not None and converted < low:
-        return None, f"must be {low} or more, not {value}"
-    if high is not None and converted > high:
-        return None, f"must be {high} or less, not {value}"
+        return None, f"must be {low} or more, not {_shown(value)}"
+    if converted > high:
+        return None, f"must be {high} or less, not {_shown(value)}"
     return converted, None
+
+
+def _shown(value: object) -> str:
+    return "a number beyond 64 bits" if isinstance(value, int) and value.bit_length() > 64 else str(value)  # never long
 
 
 def _cross(model: ModelShape, run: RunOptions, given: tuple[str, ...]) -> list[tuple[str, str]]:

@@ -24,7 +24,7 @@ from training.checkpoint import folder_name
 from training.cluster import wait_for_cluster
 from training.contract import Exit, RunEndError
 from training.loop import Ending, Hooks, Job, run
-from training.storage import Storage
+from training.storage import Storage, is_full
 from training.topology import TIMEOUT_S, Place, backend
 
 EXCHANGE_S = 0.5  # how often rank 0 and the driver look into the mailbox
@@ -206,7 +206,8 @@ def _fit(job: Job, world_size: int, storage: Storage, stop: threading.Event) -> 
     try:
         storage.delete("checkpoint_manager_snapshot.json")
     except OSError as error:
-        raise RunEndError(Exit.STORAGE, f"cannot write to {storage.root}: {error}") from error
+        message = f"cannot write to {storage.root}: {error}"
+        raise RunEndError(Exit.STORAGE, message, lasting=not is_full(error)) from error
     parent, _, name = storage.root.rpartition("/")
     trainer = TorchTrainer(
         _rank,

@@ -244,7 +244,9 @@ def _prepare(session: Session, nodes: int) -> int:
 
     job, config, place = session.job, session.job.config, session.place
     per_node = len(session.places) // nodes
-    source = checkpoint.choose(session.storage, config, place, job.contract.resume_from) if session.shared else None
+    source = None
+    if session.shared:
+        source = checkpoint.choose(session.storage, config, place, job.contract.resume_from, session.say)
     start = source[1].step if source else 0
     mode = "hsdp" if uses_hsdp(config.run, nodes, per_node) else "full"
     if start < config.run.steps:

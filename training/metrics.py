@@ -150,12 +150,26 @@ class RunRecord:
 
 
 def read(storage: Storage) -> dict[str, Any] | None:
-    """The run record in a run path, or None when there is none that can be read."""
+    """The run record in a run path, or None when there is none of the form that `RunRecord` writes."""
     try:
         content = json.loads(storage.read(RECORD) or b"null")
     except ValueError:
         return None
-    return content if isinstance(content, dict) else None
+    match content:
+        case {
+            "run": {"state": str(), "started": str(), "ended": _, "attempts": list()},
+            "configuration": {"steps": int()},
+            "steps": list(steps),
+        } if all(_is_step(s) for s in steps):
+            return dict(content)
+    return None
+
+
+def _is_step(step: object) -> bool:
+    match step:
+        case {"step": int(), "loss": int() | float() as loss}:
+            return -1e9 < loss < 1e9  # and not NaN, which the curve cannot show
+    return False
 
 
 def close_record(storage: Storage, state: str, code: Exit, message: str) -> None:
@@ -183,9 +197,17 @@ def refusal(storage: Storage) -> tuple[Exit, str] | None:
     data = storage.read(REFUSAL)
     if data is None:
         return None
-    marker = json.loads(data)
-    return Exit(marker["code"]), (
-        f"refused: this run ended at {marker['time']} in a way that a retry cannot mend:\n{marker['message']}\n"
+    try:
+        marker = json.loads(data)
+        code, when, message = Exit(marker["code"]), marker["time"], marker["message"]
+        if code == Exit.DONE:
+            raise ValueError(code)
+    except (ValueError, KeyError, TypeError):
+        return Exit.STORAGE, (
+            f"refused: {storage.path(REFUSAL)} tells of an earlier ending but cannot be read; delete it to start again"
+        )
+    return code, (
+        f"refused: this run ended at {when} in a way that a retry cannot mend:\n{message}\n"
         f"when the cause is gone, delete {storage.path(REFUSAL)} or start under a new run id"
     )
 

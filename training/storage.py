@@ -5,6 +5,7 @@ Names are relative to the run path and use `/`. A written file appears whole or 
 
 from __future__ import annotations
 
+import errno
 import importlib
 import os
 import shutil
@@ -16,6 +17,11 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 TRIES = 4  # object stores answer some requests with an error under load; pyarrow's own upload is not retried
+
+
+def is_full(error: OSError) -> bool:
+    """Whether a disk or a quota is full: that passes once somebody makes room, so no later start is refused for it."""
+    return error.errno in (errno.ENOSPC, errno.EDQUOT)
 
 
 class Storage:

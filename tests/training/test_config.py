@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -113,3 +114,51 @@ def test_wrong_flags_exit_with_2_and_all_of_them_named(capsys: pytest.CaptureFix
     text = capsys.readouterr().err
     assert "--steps: must be 1 or more, not 0" in text
     assert "--sequence-length: must be a whole number, not 'x'" in text
+
+
+@pytest.mark.parametrize(
+    ("args", "expected"),
+    [
+        ({"steps": 10**9 + 1}, ("steps", "must be 1000000000 or less, not 1000000001")),
+        ({"vocab_size": 2**53 + 1}, ("vocab_size", "must be 1000000000 or less, not 9007199254740993")),
+        ({"layers": 10**400}, ("layers", "must be 1000000000 or less, not a number beyond 64 bits")),
+        ({"seed": -(10**5000)}, ("seed", "must be 0 or more, not a number beyond 64 bits")),
+        ({"rope_theta": 1e16}, ("rope_theta", "must be 1000000000000000.0 or less, not 1e+16")),
+        ({"gradient_clip": 1e300}, ("gradient_clip", "must be 1000000000 or less, not 1e+300")),
+        ({"gradient_clip": 10**400}, ("gradient_clip", "must be a number, not a number beyond 64 bits")),
+    ],
+)
+def test_numbers_beyond_what_json_and_helm_carry_are_refused(
+    args: dict[str, object], expected: tuple[str, str]
+) -> None:
+    assert config.check_args("tiny", args)[:1] == [expected]
+
+
+@pytest.mark.parametrize("path", ["/", "//", "/.", "/tmp/..", "s3://"])  # noqa: S108 - nothing is written there
+def test_the_root_folder_is_no_run_path(capsys: pytest.CaptureFixture[str], path: str) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["--num-workers=0", f"--run-path={path}"])
+    assert ended.value.code == 2
+    assert f"--run-path={path} must be a folder of this run alone" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("variables", "message"),
+    [
+        ({"RANK": "x"}, "RANK=x must be a whole number, 0 or more"),
+        ({"WORLD_SIZE": "0"}, "WORLD_SIZE=0 must be a whole number, 1 or more"),
+        ({"RANK": "2", "WORLD_SIZE": "2"}, "RANK=2 must be less than WORLD_SIZE=2"),
+        ({"GROUP_RANK": "-1"}, "GROUP_RANK=-1 must be a whole number, 0 or more"),
+    ],
+)
+def test_a_wrong_place_of_a_rank_is_named(
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    variables: dict[str, str],
+    message: str,
+) -> None:
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    assert main(["--num-workers=0", f"--run-path={tmp_path}"]) == 1
+    assert capsys.readouterr().err == f"wrong environment:\n{message}\n"

@@ -67,3 +67,9 @@ def test_endings_travel_between_ranks_whole() -> None:
     assert (back.code, back.message, back.lasting) == (Exit.STORAGE, "no such run", False)
     assert RunEndError(Exit.LAYOUT, "uneven").lasting
     assert not RunEndError(Exit.FAILED, "not finite").lasting
+
+
+@pytest.mark.parametrize("path", ["/", "//", "s3://"])
+def test_the_root_is_no_run_path(path: str) -> None:
+    with pytest.raises(ContractError, match=f"RTD_RUN_PATH={path} must be a folder of this run alone"):
+        Contract.from_env({"RTD_RUN_PATH": path})

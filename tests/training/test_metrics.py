@@ -10,9 +10,11 @@ from pathlib import Path
 import pytest
 
 from training import config, metrics
-from training.contract import Exit
+from training.contract import Contract, Exit
+from training.loop import Job
 from training.storage import Storage
 from training.topology import Place
+from training.train import _ended_before
 
 
 def record(folder: Path) -> metrics.RunRecord:
@@ -89,9 +91,48 @@ def test_the_curve_is_a_picture_with_axes_and_both_themes(tmp_path: Path, count:
     assert "optimiser step" in words
     assert "cross entropy per token (nats)" in words
     assert "Loss, a & b · tiny" in words
-    assert any("entropy of the data 1.360" in w for w in words)
+    assert any("entropy of the data, 1.360" in w for w in words)
     assert "prefers-color-scheme:dark" in text
     assert len([w for w in words if re.fullmatch(r"[\d.]+", w)]) >= 4  # ticks of both axes
     points = root.find("{http://www.w3.org/2000/svg}polyline")
     assert (points is not None) == (count > 0)
     assert len(text) < 400_000
+
+
+FINISHED = {"run": {"state": "finished", "started": "a", "ended": "b", "attempts": []}, "configuration": {"steps": 1}}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "not JSON",
+        "[]",
+        "{}",
+        '{"run": 5}',
+        '{"run": {"attempts": 5}}',
+        '{"run": {"state": "finished"}}',
+        json.dumps({**FINISHED, "steps": 3}),
+        json.dumps({**FINISHED, "steps": [{}]}),
+        json.dumps({**FINISHED, "steps": [{"step": 1, "loss": float("nan")}]}),
+    ],
+)
+def test_a_malformed_record_counts_as_none(tmp_path: Path, text: str) -> None:
+    (tmp_path / "run.json").write_text(text)
+    storage = Storage(str(tmp_path))
+    assert metrics.read(storage) is None
+    metrics.close_record(storage, "failed", Exit.FAILED, "lost")
+    assert _ended_before(Job(config.build("tiny"), Contract.from_env({}), str(tmp_path), "a")) is None
+    made = record(tmp_path)
+    made.begin(step=0, source="", topology={}, facts={})
+    assert metrics.read(storage) == made.content
+
+
+@pytest.mark.parametrize("text", ["", "x", "{}", "[]", '{"code": 99, "message": "a", "time": "b"}', '{"code": 4}'])
+def test_a_malformed_refusal_is_named_with_the_way_out(tmp_path: Path, text: str) -> None:
+    (tmp_path / "refused.json").write_text(text)
+    ending = _ended_before(Job(config.build("tiny"), Contract.from_env({}), str(tmp_path), "a"))
+    assert ending is not None
+    assert (ending.code, ending.lasting) == (Exit.STORAGE, False)
+    assert f"{tmp_path}/refused.json" in ending.message
+    assert "delete it" in ending.message

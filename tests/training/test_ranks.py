@@ -195,3 +195,52 @@ def test_a_run_path_that_cannot_be_written_ends_with_4(tmp_path: Path, started: 
     assert process.wait() == 4
     assert "rank 0 on" in process.output()
     assert "cannot write to /proc/nowhere/run" in process.output()
+
+
+def test_a_garbage_marker_is_passed_over_for_the_checkpoint_before(
+    reference: tuple[Path, list[float]], tmp_path: Path, started: Started
+) -> None:
+    path = tmp_path / "run"
+    shutil.copytree(reference[0], path)
+    (path / "run.json").write_text("{")
+    (path / "checkpoints" / "step_00000024" / "complete.json").write_text("")
+    process = started.start((*TRAIN, "--num-workers=0", *flags(path)), tmp_path / "log")
+    assert process.wait() == 0, process.output()
+    assert f"passed over the checkpoint of step 24: {path}/checkpoints/step_00000024/complete.json" in process.output()
+    assert "resumed at step 20" in process.output()
+    assert complete_steps(path) == [20, 24]
+
+
+@pytest.mark.parametrize("damage", ["truncated", "garbage", "no part", "no index", "empty index"])
+def test_a_damaged_checkpoint_ends_all_ranks_with_one_sentence(
+    reference: tuple[Path, list[float]], tmp_path: Path, started: Started, damage: str
+) -> None:
+    path = tmp_path / "run"
+    shutil.copytree(reference[0], path)
+    (path / "run.json").unlink()
+    shutil.rmtree(path / "checkpoints" / "step_00000020")
+    folder = path / "checkpoints" / "step_00000024"
+    part, index = folder / "__0_0.distcp", folder / ".metadata"
+    if damage == "truncated":
+        os.truncate(part, part.stat().st_size // 3)
+    elif damage == "garbage":
+        part.write_bytes(b"x" * part.stat().st_size)
+    elif damage == "empty index":
+        index.write_bytes(b"")
+    else:
+        (part if damage == "no part" else index).unlink()
+    ranks = started.ranks(tmp_path, flags(path, STEPS + 2), ONE_NODE)
+    assert finish(ranks, 60) == [1, 1], ranks[0].output() + ranks[1].output()
+    said = [line for line in ranks[0].output().splitlines() if str(folder) in line and "remove this folder" in line]
+    assert len(said) == 1, ranks[0].output()
+    assert "Traceback" not in "".join(rank.output() for rank in ranks)
+    assert not (path / "refused.json").exists()
+
+
+def test_a_gpu_that_is_promised_and_not_there_ends_with_5(tmp_path: Path, started: Started) -> None:
+    gpus = {"RTD_GPUS_PER_NODE": "4", "CUDA_VISIBLE_DEVICES": ""}
+    process = started.start((*TRAIN, "--num-workers=0", *flags(tmp_path / "run")), tmp_path / "log", **gpus)
+    assert process.wait() == 5, process.output()
+    assert "needs 1 visible GPUs there (RTD_GPUS_PER_NODE=4), found 0" in process.output()
+    assert "Traceback" not in process.output()
+    assert not (tmp_path / "run").exists()

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from pathlib import Path
 
 import pytest
 
 from tests.training.conftest import require
+from training import topology
+from training.contract import Exit, RunEndError
 from training.storage import Storage
 
 
@@ -59,3 +63,37 @@ def test_a_path_that_cannot_be_written_raises(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(OSError):
         Storage(str(tmp_path / "file" / "run")).write("run.json", b"x")
+
+
+def test_a_full_disk_is_no_lasting_refusal_but_a_forbidden_one_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(topology, "broadcast", lambda value: value)
+    storage = Storage(str(tmp_path))
+    for number, lasting in ((errno.ENOSPC, False), (errno.EDQUOT, False), (errno.EACCES, True)):
+
+        def write(_name: str, _data: bytes, number: int = number) -> None:
+            raise OSError(number, os.strerror(number))
+
+        monkeypatch.setattr(storage, "write", write)
+        with pytest.raises(RunEndError, match="cannot write to") as ended:
+            topology.check_storage(storage, topology.Place(), required=True)
+        assert (ended.value.code, ended.value.lasting) == (Exit.STORAGE, lasting)
+
+
+def test_what_a_killed_process_left_is_removed_at_the_start(storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(topology, "broadcast", lambda value: value)
+    monkeypatch.setattr(topology, "gather", lambda value: [value])
+    probe = f".probe-{'0a' * 16}"
+    kept = [".mine", "run.json"]
+    for name in (
+        *kept,
+        ".run.json.0123abcd",
+        ".loss.svg.0123abcd",
+        ".refused.json.0123abcd",
+        probe,
+        f".{probe}.00ff00ff",
+    ):
+        storage.write(name, b"x")
+    assert topology.check_storage(storage, topology.Place(), required=True)
+    assert storage.names("") == kept

@@ -116,10 +116,13 @@ class Contract:
             return text
 
         kind = word("RTD_STORAGE_KIND", ("none", "s3", "fsx", "pvc")) or "none"
-        run_path = environ.get("RTD_RUN_PATH", "").strip().rstrip("/")
+        given = environ.get("RTD_RUN_PATH", "").strip()
+        run_path = given.rstrip("/")
+        if given and (not run_path or run_path.endswith(":")):
+            problems.append(f"RTD_RUN_PATH={given} must be a folder of this run alone, below the root")
         if kind == "s3" and run_path and "://" not in run_path:
             problems.append(f"RTD_RUN_PATH={run_path} must be an address such as s3://bucket/runs with storage s3")
-        if kind in ("fsx", "pvc") and not run_path.startswith("/"):
+        if kind in ("fsx", "pvc") and not given.startswith("/"):
             problems.append(f"RTD_RUN_PATH={run_path} must be an absolute path with storage {kind}")
         gpus = number("RTD_GPUS_PER_NODE", 0)
         processes = number("RTD_PROCESSES_PER_NODE", 1)

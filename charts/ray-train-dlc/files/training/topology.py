@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import gc
+import re
 import socket
 import time
 import uuid
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
 from training.config import RunOptions, check_world_size
-from training.contract import Contract, Exit, RunEndError
+from training.contract import Contract, ContractError, Exit, RunEndError
 from training.sizes import uses_hsdp
-from training.storage import Storage
+from training.storage import Storage, is_full
 
 TIMEOUT_S = 600  # a collective that takes longer has lost a rank
 PROBE_S = 10.0  # network file systems may show a new file to other clients this late
+# What a killed process leaves beside the files that it was writing: see `Storage.write` and `check_storage`.
+LEFTOVER = re.compile(r"\.(run\.json|loss\.svg|refused\.json|\.probe-\w+)\.[0-9a-f]{8}|\.probe-[0-9a-f]{32}")
 
 
 @dataclass(frozen=True)
@@ -33,15 +37,27 @@ class Place:
 
     @classmethod
     def from_env(cls, environ: Mapping[str, str], host: str = "") -> Place:
-        """Position from RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE and NODE_RANK or torchrun's GROUP_RANK."""
-        world = int(environ.get("WORLD_SIZE", "1"))
-        rank = int(environ.get("RANK", "0"))
+        """Position from RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE and NODE_RANK or torchrun's GROUP_RANK.
+
+        Raises:
+            ContractError: one of them is no number that makes sense.
+        """
+
+        def number(name: str, default: int, low: int = 0) -> int:
+            text = environ.get(name, str(default)).strip()
+            if not re.fullmatch("[0-9]{1,9}", text) or int(text) < low:
+                raise ContractError(f"{name}={text} must be a whole number, {low} or more")
+            return int(text)
+
+        world, rank = number("WORLD_SIZE", 1, 1), number("RANK", 0)
+        if rank >= world:
+            raise ContractError(f"RANK={rank} must be less than WORLD_SIZE={world}")
         return cls(
             rank=rank,
             world_size=world,
-            local_rank=int(environ.get("LOCAL_RANK", str(rank))),
-            local_world_size=int(environ.get("LOCAL_WORLD_SIZE", str(world))),
-            node_rank=int(environ.get("NODE_RANK", environ.get("GROUP_RANK", "0"))),
+            local_rank=number("LOCAL_RANK", rank),
+            local_world_size=number("LOCAL_WORLD_SIZE", world, 1),
+            node_rank=number("NODE_RANK" if "NODE_RANK" in environ else "GROUP_RANK", 0),
             host=host or socket.gethostname(),
         )
 
@@ -67,6 +83,8 @@ def process_group(place: Place, *, cuda: bool) -> Iterator[None]:
     try:
         yield
     finally:
+        # The frames of an error of DCP hold process groups in a cycle; one that is left at exit aborts the process.
+        gc.collect()
         dist.destroy_process_group()
 
 
@@ -136,15 +154,18 @@ def check_storage(storage: Storage, place: Place, *, required: bool) -> bool:
         RunEndError: rank 0 cannot write, or a rank does not see it, and `required`.
     """
     name = f".probe-{uuid.uuid4().hex}"
-    failure = None
+    failure, full = None, False
     if place.rank == 0:
+        with suppress(OSError):  # leftovers do no harm
+            for left in filter(LEFTOVER.fullmatch, storage.names("")):
+                storage.delete(left)
         try:
             storage.write(name, b"seen")
         except OSError as error:
-            failure = f"rank 0 on {place.host} cannot write to {storage.root}: {error}"
-    name, failure = broadcast((name, failure))
+            failure, full = f"rank 0 on {place.host} cannot write to {storage.root}: {error}", is_full(error)
+    name, failure, full = broadcast((name, failure, full))
     if failure:
-        raise RunEndError(Exit.STORAGE, failure)
+        raise RunEndError(Exit.STORAGE, failure, lasting=not full)
     seen, problem = False, ""
     deadline = time.monotonic() + (PROBE_S if required else 2.0)
     while True:
@@ -186,3 +207,14 @@ def use_cuda(contract: Contract) -> bool:
     if contract.gpus_per_node is not None:
         return contract.gpus_per_node > 0
     return bool(torch.cuda.is_available())
+
+
+def missing_gpu(place: Place, contract: Contract) -> str | None:
+    """Why this rank cannot compute on the GPU that is its own, or None. Under Ray `wait_for_cluster` saw to that."""
+    import torch
+
+    found = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    if place.local_rank < found:
+        return None
+    said = "" if contract.gpus_per_node is None else f" (RTD_GPUS_PER_NODE={contract.gpus_per_node})"
+    return f"rank {place.rank} on {place.host} needs {place.local_rank + 1} visible GPUs there{said}, found {found}"

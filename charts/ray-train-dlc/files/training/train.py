@@ -33,7 +33,7 @@ from training import checkpoint, config, metrics
 from training.contract import Contract, ContractError, Exit
 from training.loop import Ending, Hooks, Job, run
 from training.storage import Storage
-from training.topology import Place, process_group, use_cuda
+from training.topology import Place, missing_gpu, process_group, use_cuda
 
 
 def parser() -> argparse.ArgumentParser:
@@ -103,12 +103,16 @@ def main(argv: list[str] | None = None) -> int:
         made.error("\n  " + "\n  ".join(flags))
     try:
         contract = Contract.from_env(os.environ)
+        # Ray gives its workers places of their own; this process is a rank only without it.
+        place = Place.from_env(os.environ) if workers == 0 else Place()
     except ContractError as error:
         print(f"wrong environment:\n{error}", file=sys.stderr)
         return Exit.FAILED
     if resume_from:
         contract = dataclasses.replace(contract, resume_from=resume_from.rstrip("/"))
     path = (run_path or contract.run_path or f"runs/{preset}").rstrip("/")
+    if not path or path.endswith(":") or ("://" not in path and Path(path).expanduser().resolve() == Path("/")):
+        made.error(f"--run-path={run_path} must be a folder of this run alone, below the root")
     if "://" not in path:
         path = str(Path(path).expanduser().absolute())
     if workers is not None and workers < 0:
@@ -123,7 +127,7 @@ def main(argv: list[str] | None = None) -> int:
     ending = _ended_before(job)
     try:
         if ending is None and workers == 0:
-            ending = _here(job)
+            ending = _here(job, place)
         elif ending is None:
             from training.launch import launch
 
@@ -131,7 +135,7 @@ def main(argv: list[str] | None = None) -> int:
     except ModuleNotFoundError as error:
         print(f"{error.name} is not installed; a training needs: pip install '.[train]'", file=sys.stderr)
         return Exit.FAILED
-    if int(os.environ.get("RANK", "0")) == 0:
+    if place.rank == 0:
         stream = sys.stdout if ending.code == Exit.DONE else sys.stderr
         print(f"{ending.message}\nrun path: {path}", file=stream, flush=True)
     return int(ending.code)
@@ -159,7 +163,7 @@ def _ended_before(job: Job) -> Ending | None:
     return None
 
 
-def _here(job: Job) -> Ending:
+def _here(job: Job, place: Place) -> Ending:
     """Train in this process: alone, or as one of torchrun's ranks."""
     hooks = Hooks()
 
@@ -167,8 +171,12 @@ def _here(job: Job) -> Ending:
         hooks.stop = True
 
     signal.signal(signal.SIGTERM, stop)
-    place = Place.from_env(os.environ)
     cuda = use_cuda(job.contract)
+    if cuda and (problem := missing_gpu(place, job.contract)):
+        # This rank alone may be without one, and rank 0, whose endings are shown, may wait for it.
+        if place.rank != 0:
+            print(problem, file=sys.stderr, flush=True)
+        return Ending("failed", Exit.LAYOUT, problem)
     with process_group(place, cuda=cuda):
         return run(job, place, hooks, cuda=cuda)
 
