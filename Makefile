@@ -67,7 +67,7 @@ $(VENV)/.made:
 	  { echo "error: $(PYTHON) cannot make a virtual environment; on Debian and Ubuntu: apt-get install python3-venv" >&2; exit 1; }
 	@touch $@
 
-$(VENV)/.train: $(VENV)/.made pyproject.toml constraints.txt
+$(VENV)/.train: $(VENV)/.made pyproject.toml constraints.txt Makefile
 	@echo "installing Ray and PyTorch into $(VENV) (about 5 GB, once) …"
 	$(PIP) $(EDITABLE) -e '.[train]'
 	@$(MAKE) --no-print-directory helm-if-missing
