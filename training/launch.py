@@ -22,10 +22,10 @@ from typing import Any
 from training import metrics
 from training.checkpoint import folder_name
 from training.cluster import wait_for_cluster
-from training.contract import Exit, RunEndError
+from training.contract import Contract, Exit, RunEndError
 from training.loop import Ending, Hooks, Job, run
 from training.storage import Storage, is_full
-from training.topology import TIMEOUT_S, Place, backend
+from training.topology import NO_GPUS, TIMEOUT_S, Place, backend
 
 EXCHANGE_S = 0.5  # how often rank 0 and the driver look into the mailbox
 # A stop request that no rank has picked up for this long meets a run that is not training: it may end at once.
@@ -144,6 +144,8 @@ def _rank(settings: dict[str, Any]) -> None:
     logging.getLogger().setLevel(logging.WARNING)
 
     job: Job = settings["job"]
+    # The driver's contract is the head's, which the chart tells nothing of the network between the workers.
+    job = replace(job, contract=replace(job.contract, transport=Contract.from_env(os.environ).transport))
     place = Place.from_env(os.environ, host=ray.util.get_node_ip_address())
     hooks = RayHooks(settings["mailbox"], place, job.run_name)
     ending = run(job, place, hooks, cuda=settings["cuda"])
@@ -220,6 +222,7 @@ def _fit(job: Job, world_size: int, storage: Storage, stop: threading.Event) -> 
             failure_config=FailureConfig(max_failures=RETRIES, controller_failure_limit=START_RETRIES),
             checkpoint_config=CheckpointConfig(num_to_keep=None),  # `checkpoint.prune` removes the old ones
             logging_config=LoggingConfig(log_level="WARNING"),
+            worker_runtime_env={} if cuda else {"env_vars": NO_GPUS},
         ),
     )
     failure: Exception | None = None

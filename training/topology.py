@@ -19,6 +19,8 @@ from training.sizes import uses_hsdp
 from training.storage import Storage, is_full
 
 TIMEOUT_S = 600  # a collective that takes longer has lost a rank
+# For ranks on the CPU: torch's checkpoints open every GPU that they see, and hold half a GB of each.
+NO_GPUS = {"CUDA_VISIBLE_DEVICES": ""}
 PROBE_S = 10.0  # network file systems may show a new file to other clients this late
 # What a killed process leaves beside the files that it was writing: see `Storage.write` and `check_storage`.
 LEFTOVER = re.compile(r"\.(run\.json|loss\.svg|refused\.json|\.probe-\w+)\.[0-9a-f]{8}|\.probe-[0-9a-f]{32}")
@@ -200,12 +202,30 @@ def build_mesh(places: list[Place], run: RunOptions, *, cuda: bool) -> Any:
     return init_device_mesh(device, (len(places),), mesh_dim_names=("shard",))
 
 
-def use_cuda(contract: Contract) -> bool:
-    """Whether this rank computes on a GPU: as the surroundings say, else whether there is one."""
+def wants_cuda(device: str, contract: Contract) -> bool | None:
+    """Whether the ranks are to compute on GPUs: as `device` says, else the surroundings; None when neither does.
+
+    Raises:
+        RunEndError: GPUs are required, and the surroundings say that there are none.
+    """
+    if device == "cuda" and contract.gpus_per_node == 0:
+        raise RunEndError(Exit.LAYOUT, "device cuda needs GPUs, and the nodes have none (RTD_GPUS_PER_NODE=0)")
+    if device != "auto":
+        return device == "cuda"
+    return None if contract.gpus_per_node is None else contract.gpus_per_node > 0
+
+
+def use_cuda(device: str, contract: Contract) -> bool:
+    """Whether this rank computes on a GPU: as wanted, else whether there is one.
+
+    Raises:
+        RunEndError: as `wants_cuda`.
+    """
+    wanted = wants_cuda(device, contract)
+    if wanted is not None:
+        return wanted
     import torch
 
-    if contract.gpus_per_node is not None:
-        return contract.gpus_per_node > 0
     return bool(torch.cuda.is_available())
 
 

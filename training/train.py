@@ -30,10 +30,10 @@ import sys
 from pathlib import Path
 
 from training import checkpoint, config, metrics
-from training.contract import Contract, ContractError, Exit
+from training.contract import Contract, ContractError, Exit, RunEndError
 from training.loop import Ending, Hooks, Job, run
 from training.storage import Storage
-from training.topology import Place, missing_gpu, process_group, use_cuda
+from training.topology import NO_GPUS, Place, missing_gpu, process_group, use_cuda
 
 
 def parser() -> argparse.ArgumentParser:
@@ -171,12 +171,17 @@ def _here(job: Job, place: Place) -> Ending:
         hooks.stop = True
 
     signal.signal(signal.SIGTERM, stop)
-    cuda = use_cuda(job.contract)
+    try:
+        cuda = use_cuda(job.config.run.device, job.contract)
+    except RunEndError as error:
+        return Ending("failed", error.code, error.message)
     if cuda and (problem := missing_gpu(place, job.contract)):
         # This rank alone may be without one, and rank 0, whose endings are shown, may wait for it.
         if place.rank != 0:
             print(problem, file=sys.stderr, flush=True)
         return Ending("failed", Exit.LAYOUT, problem)
+    if not cuda:
+        os.environ.update(NO_GPUS)
     with process_group(place, cuda=cuda):
         return run(job, place, hooks, cuda=cuda)
 

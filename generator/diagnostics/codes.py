@@ -63,4 +63,5 @@ CODES: dict[str, Code] = {
     "RTD801": Code("the nodes exceed the declared vCPU quota", E),
     "RTD802": Code("the reservation id is missing or malformed", E),
     "RTD803": Code("a reservation id where no reservation is used", E),
+    "RTD804": Code("the GPUs are paid for and not used", W),
 }

@@ -1,4 +1,4 @@
-"""The training's preset and arguments, checked by the training's own configuration (RTD109)."""
+"""The training's preset and arguments, checked by the training's own configuration (RTD109), and its device (RTD804)."""
 
 from __future__ import annotations
 
@@ -69,4 +69,34 @@ def world_size(ctx: Context) -> Iterator[Finding]:
         )
 
 
-RULES = (preset, arguments, world_size)
+def device(ctx: Context) -> Iterator[Finding]:
+    """GPUs that are required must be there; those that are there are paid for, also while the ranks leave them alone."""
+    asked = ctx.environment.training.args.get("device")
+    if ctx.environment.mode != "job":
+        return
+    # No GPU asked for on a type that has some: RTD204 speaks about it.
+    without = [g.name for g in ctx.resolved.groups if not g.type.gpus]
+    if asked == "cuda" and without:
+        yield ctx.in_environment(
+            "RTD109",
+            "training",
+            "args",
+            "device",
+            message=f"training.args.device: cuda needs GPUs, and workers.{without[0]} has none",
+            help="set training.args.device to cpu, remove it, or choose an instance type with GPUs",
+        )
+    gpus = ctx.resolved.gpus
+    if asked == "cpu" and gpus:
+        paid = "GPU is" if gpus == 1 else f"{gpus} GPUs are"
+        yield ctx.in_environment(
+            "RTD804",
+            "training",
+            "args",
+            "device",
+            message=f"the {paid} paid for and not used: the ranks compute on CPUs",
+            notes=("device: cpu tries out a cluster: pods, code, storage, restart; neither GPUs nor EFA",),
+            help="remove training.args.device for the training itself",
+        )
+
+
+RULES = (preset, arguments, world_size, device)

@@ -1,7 +1,6 @@
 """Real trainings on a real Ray cluster: a head without CPUs and two nodes with one CPU each, on loopback addresses.
 
-The cluster is shared by the tests of this file, has its own ports and folder, and is ended by process group: `ray stop`
-would end every Ray on the machine.
+The cluster is shared by the tests of this file.
 """
 
 from __future__ import annotations
@@ -11,61 +10,18 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from tests.training.processes import TRAIN, Process, Started, complete_steps, free_port, losses, record, until
+from tests.training.processes import TRAIN, Process, Started, complete_steps, losses, record, until
+from tests.training.raycluster import FLAGS, WAIT, Cluster, running_head
 
 pytestmark = [pytest.mark.ray, pytest.mark.usefixtures("ray_installed")]
 
-RAY = (sys.executable, "-m", "ray.scripts.scripts")
-FLAGS = ("--preset=tiny", "--schedule=constant", "--warmup-fraction=0", "--log-every=1", "--checkpoint-every=10")
 ENDLESS = "--steps=100000"
-WAIT = 300  # seconds for what takes a fraction of that on two free cores
-
-
-@dataclass
-class Cluster:
-    """A running Ray cluster."""
-
-    started: Started
-    folder: Path
-    """Logs, and Ray's own files: its socket names allow no long path."""
-    address: str
-    private: Path
-    """A folder that is another one on the second node; the same one where mounting is not allowed."""
-    nodes: list[Process]
-
-    def join(self, host: str, *, private: bool = False) -> Process:
-        """Start a worker node with one CPU on a loopback address."""
-        command = (
-            *RAY, "start", "--block", f"--address={self.address}", f"--node-ip-address={host}",
-            "--num-cpus=1", "--object-store-memory=80000000", "--disable-usage-stats",
-        )  # fmt: skip
-        if private:
-            script = f'mount -t tmpfs tmpfs {self.private} && exec "$@"'
-            command = ("unshare", "--mount", "sh", "-c", script, "sh", *command)
-        # A drained node has to live until Ray Train (5 s) and the loop (5 s) have looked.
-        node = self.started.start(command, self.folder / f"{host}.log", RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S="20")
-        until(lambda: "Ray runtime started" in node.output(), WAIT, f"node {host}\n{node.output()}")
-        self.nodes.append(node)
-        return node
-
-    def train(self, log: Path, *flags: str, **env: str) -> Process:
-        """Start a driver for two nodes with one rank each, as the chart does."""
-        contract = {
-            "RAY_ADDRESS": self.address,
-            "RTD_NODES": "2",
-            "RTD_GPUS_PER_NODE": "0",
-            "RTD_PROCESSES_PER_NODE": "1",
-            "RTD_STORAGE_KIND": "pvc",
-        }
-        return self.started.start((*TRAIN, *FLAGS, *flags), log, **{**contract, **env})
 
 
 def may_mount(folder: Path) -> bool:
@@ -78,29 +34,18 @@ def may_mount(folder: Path) -> bool:
 
 
 @pytest.fixture(scope="module")
-def cluster(ray_installed: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+def private(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder that is another one on the second node; the same one where mounting is not allowed."""
+    return tmp_path_factory.mktemp("private")
+
+
+@pytest.fixture(scope="module")
+def cluster(ray_installed: None, private: Path) -> Iterator[Cluster]:
     """Head and two worker nodes."""
-    folder = Path(tempfile.mkdtemp(prefix="rt-", dir="/tmp"))
-    private = tmp_path_factory.mktemp("private")
-    started = Started()
-    try:
-        port = free_port()
-        head = started.start(
-            (
-                *RAY, "start", "--head", "--block", f"--port={port}", "--node-ip-address=127.0.0.1",
-                "--num-cpus=0", "--include-dashboard=false", f"--temp-dir={folder}/ray", "--disable-usage-stats",
-                f"--ray-client-server-port={free_port()}", "--object-store-memory=80000000",
-            ),
-            folder / "head.log",
-        )  # fmt: skip
-        until(lambda: "Ray runtime started" in head.output(), WAIT, "the head")
-        made = Cluster(started, folder, f"127.0.0.1:{port}", private, [])
+    with running_head() as made:
         made.join("127.0.0.2")
-        made.join("127.0.0.3", private=may_mount(private))
+        made.join("127.0.0.3", private=private if may_mount(private) else None)
         yield made
-    finally:
-        started.end()
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def train_workers(node: Process) -> list[int]:
@@ -202,16 +147,18 @@ def test_too_few_nodes_end_with_5_and_a_retry_is_refused_at_once(cluster: Cluste
     assert "needed 3 nodes with CPUs, found 2" in retry.output()
 
 
-def test_a_volume_that_one_node_does_not_share_ends_with_4_and_is_not_retried(cluster: Cluster, tmp_path: Path) -> None:
+def test_a_volume_that_one_node_does_not_share_ends_with_4_and_is_not_retried(
+    cluster: Cluster, private: Path, tmp_path: Path
+) -> None:
     """The second node has another file system at the run path."""
-    if not may_mount(cluster.private):
+    if not may_mount(private):
         pytest.skip("mounting is not allowed here, so both nodes see the same folder")
-    driver = cluster.train(tmp_path / "log", RTD_RUN_PATH=str(cluster.private / "run"))
+    driver = cluster.train(tmp_path / "log", RTD_RUN_PATH=str(private / "run"))
     assert driver.wait(WAIT) == 4, driver.output()
-    text = f"{cluster.private}/run is not one shared folder: not seen there by rank 1 on 127.0.0."
+    text = f"{private}/run is not one shared folder: not seen there by rank 1 on 127.0.0."
     assert driver.output().count(text) == 1, driver.output()
     # Storage `none` promises no shared folder: the run goes on, says so, and the driver keeps the record.
-    own = cluster.private / "own"
+    own = private / "own"
     none = cluster.train(tmp_path / "none.log", "--steps=3", RTD_RUN_PATH=str(own), RTD_STORAGE_KIND="none")
     assert none.wait(WAIT) == 0, none.output()
     assert "no checkpoints: storage is none" in none.output()

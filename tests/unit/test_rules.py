@@ -213,6 +213,21 @@ def test_the_batch_divides_among_the_ranks(tmp_path: Path, nodes: int, args: str
     assert codes(tmp_path, environment=text) == code
 
 
+@pytest.mark.parametrize(
+    ("device", "mode", "code"),
+    [
+        ("auto", "job", set()),
+        ("cuda", "job", set()),
+        ("cpu", "job", {"RTD804"}),
+        ("cpu", "cluster", set()),  # by hand: the arguments are another's
+        ("gpu", "job", {"RTD109"}),
+    ],
+)
+def test_gpus_that_are_left_alone_are_named(tmp_path: Path, device: str, mode: str, code: set[str]) -> None:
+    text = environment(("{steps: 200,", f"{{device: {device},"), ("mode: job", f"mode: {mode}"))
+    assert codes(tmp_path, environment=text) == code
+
+
 def test_neighbours_node_groups_must_differ(tmp_path: Path) -> None:
     make(tmp_path)
     cluster = edited("cluster.yaml", "m7i.xlarge", "m7i.4xlarge")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 
 from training.contract import Exit, RunEndError
 from training.loop import Job
+from training.topology import wants_cuda
 
 
 def wait_for_cluster(job: Job, world_size: int, stop: threading.Event) -> tuple[dict[str, float], bool] | None:
@@ -16,21 +18,24 @@ def wait_for_cluster(job: Job, world_size: int, stop: threading.Event) -> tuple[
         resources of one rank, and whether it has a GPU; None when asked to stop.
 
     Raises:
-        RunEndError: they did not come in time (layout).
+        RunEndError: they did not come in time, or will never come (layout).
     """
     import ray
 
     contract = job.contract
-    limit = job.config.run.start_timeout
+    wanted = wants_cuda(job.config.run.device, contract)
+    # A Ray of this process's own has all that it will ever have.
+    limit = job.config.run.start_timeout if os.environ.get("RAY_ADDRESS") else 0
     deadline, said = time.monotonic() + limit, time.monotonic()
     while True:
         alive = [n["Resources"] for n in ray.nodes() if n["Alive"]]
-        cuda = contract.gpus_per_node > 0 if contract.gpus_per_node is not None else _gpus(alive) >= world_size
+        cuda = _gpus(alive) >= world_size if wanted is None else wanted
         found = rank_resources(alive, contract.nodes, contract.processes_per_node, world_size, cuda=cuda)
         if isinstance(found, dict):
             return found, cuda
         if time.monotonic() >= deadline:
-            raise RunEndError(Exit.LAYOUT, f"the Ray cluster is too small, also after {limit} s: {found}")
+            after = f", also after {limit} s" if limit else ""
+            raise RunEndError(Exit.LAYOUT, f"the Ray cluster is too small{after}: {found}", lasting=bool(limit))
         if time.monotonic() - said > 30:
             said = time.monotonic()
             print(f"waiting for the Ray cluster: {found}", flush=True)

@@ -87,6 +87,9 @@ class RunOptions:
     """Largest norm of the gradient over all parameters; 0 switches clipping off."""
     seed: int = option(1234, low=0, high=2**31 - 1, fixed=True)
     """Seed of the initial weights and of the data; both are the same for every number of ranks."""
+    device: str = option("auto", choices=("auto", "cuda", "cpu"))
+    """What the ranks compute on: `cuda` needs a GPU for each of them; `cpu` leaves GPUs alone and talks over gloo, to
+    try out a cluster; `auto` is cuda where the nodes have GPUs, else cpu."""
     sharding: str = option("auto", choices=("auto", "full", "hsdp"))
     """`full` shards over all ranks; `hsdp` shards inside a node and replicates across nodes, which sends less over the
     network and needs more memory; `auto` is hsdp when there are several nodes with several ranks each, else full."""

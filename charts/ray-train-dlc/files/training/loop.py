@@ -20,7 +20,7 @@ from training.data import SyntheticTokens, entropy
 from training.sizes import parameter_count, tokens_per_step, uses_hsdp
 from training.step import learning_rate, optimiser_step
 from training.storage import Storage
-from training.topology import Place, agree, backend, build_mesh, check_layout, check_storage, gather
+from training.topology import Place, agree, backend, broadcast, build_mesh, check_layout, check_storage, gather
 
 PREEMPTION_POLL_S = 5.0  # Ray itself looks for draining nodes this often
 
@@ -214,8 +214,12 @@ def _train(session: Session) -> Ending:
 
 def _guard_transport(session: Session, nodes: int) -> None:
     """Run a first collective and compare NCCL's log with what the chart promises for this instance type."""
-    expected = session.job.contract.transport
+    expected = broadcast(session.job.contract.transport)
     if expected is None:
+        return
+    if session.job.config.run.device == "cpu":
+        unused = f"the promised transport ({expected.provider}) is not used and not checked"
+        session.say(f"device cpu: ranks talk over gloo; {unused}")
         return
     problem, found = None, transport.FoundTransport()
     log = transport.own_log(os.environ)
