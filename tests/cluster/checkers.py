@@ -146,20 +146,19 @@ def check_clusterconfig_schema(document: Mapping[str, Any]) -> list[str]:
 
 @cache
 def _crds() -> Path:
-    module = build.TOOLS["kuberay-check"].module
-    return build.module_dir("kuberay-check", module) / "config" / "crd" / "bases"
+    return build.module_dir("kuberay-check") / "config" / "crd" / "bases"
 
 
 @cache
 def _clusterconfig_schema() -> jsonschema.Draft7Validator:
-    folder = build.module_dir("eksctl-check", build.TOOLS["eksctl-check"].module)
+    folder = build.module_dir("eksctl-check")
     path = folder / "pkg" / "apis" / "eksctl.io" / "v1alpha5" / "assets" / "schema.json"
     return jsonschema.Draft7Validator(json.loads(path.read_text(encoding="utf-8")))
 
 
 def _reports(program: str, arguments: list[str], text: str) -> list[Report]:
     """Run a checker over `text` on its standard input and read its lines of JSON."""
-    command = [str(build.binary(program)), *arguments]
+    command = [str(build.program(program)), *arguments]
     done = subprocess.run(
         command, input=text, capture_output=True, text=True, encoding="utf-8", timeout=TIMEOUT_S, check=False
     )
