@@ -82,7 +82,23 @@ def test_a_rayjob_name_of_47_characters_passes() -> None:
     assert len(report.pods) == 2
 
 
+def _limits(job: Document) -> Document:
+    """Limits of the worker."""
+    return _cluster(job)["workerGroupSpecs"][0]["template"]["spec"]["containers"][0]["resources"]["limits"]
+
+
 BAD_RAYJOBS: dict[str, tuple[Change, str, str]] = {
+    # Seen on the test bench: `helm upgrade` with nothing changed ended in a conflict with the operator.
+    "worker-group-that-the-operator-writes-anew": (
+        lambda job: _cluster(job)["workerGroupSpecs"][0].pop("scaleStrategy"),
+        "update",
+        "workerGroupSpecs[0].scaleStrategy: nothing becomes {}",
+    ),
+    "quantity-that-the-operator-writes-anew": (
+        lambda job: _limits(job).update(memory="163840Mi"),
+        "update",
+        'memory: "163840Mi" becomes "160Gi"',
+    ),
     "name-of-48-characters": (
         lambda job: job["metadata"].update(name="a" * 48),
         "ValidateRayJobMetadata",
@@ -277,7 +293,7 @@ def test_feature_gates_are_those_of_the_operator() -> None:
     def rules(job: Document) -> None:
         condition = {"jobStatus": "SUCCEEDED", "ttlSeconds": 60}
         job["spec"].pop("ttlSecondsAfterFinished")
-        job["spec"]["shutdownAfterJobFinishes"] = False
+        job["spec"].pop("shutdownAfterJobFinishes")
         job["spec"]["deletionStrategy"] = {"deletionRules": [{"policy": "DeleteCluster", "condition": condition}]}
 
     text = yaml.safe_dump(_changed("rayjob.yaml", rules))

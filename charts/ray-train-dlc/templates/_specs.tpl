@@ -22,6 +22,9 @@ workerGroupSpecs:
     replicas: {{ int64 $group.replicas }}
     minReplicas: {{ int64 $group.replicas }}
     maxReplicas: {{ int64 $group.replicas }}
+    {{- /* These two the operator would write back, and own the list: the next server-side apply (Helm 4, Flux, Argo CD) would conflict. */}}
+    numOfHosts: 1
+    scaleStrategy: {}
     rayStartParams:
       {{- $own := dict "num-gpus" (int64 $group.gpus | toString) }}
       {{- include "ray-train-dlc.rayStartParams" (dict "own" $own "given" $group.rayStartParams) | nindent 6 }}

@@ -2,8 +2,8 @@
 //
 // Every document of group ray.io in the files named (standard input without arguments, or for "-") is checked the
 // way it would be checked on its way into a cluster: strict decoding, the CRD's schema with the API server's library,
-// then each validation function that the operator's reconcilers and webhooks call. Documents of other groups are
-// passed over. Each judged document gives one line of JSON on standard output:
+// whether it stays as it is when the operator writes it back, then each validation function that the operator's
+// reconcilers and webhooks call. Documents of other groups are passed over. Each judged document gives one line of JSON on standard output:
 //
 //	{"source": FILE, "kind": KIND, "name": NAME, "errors": [{"check": CHECK, "message": TEXT}], "pods": [POD]}
 //
@@ -102,8 +102,9 @@ func (c *checker) document(source string, data []byte) (*report, error) {
 	}
 }
 
-// judge runs the three stages over a document of type T: strict decode, schema, the operator's functions. The
-// functions see the object as the API server would store it, with the defaults of the CRD filled in.
+// judge runs the stages over a document of type T: strict decode, schema, what the operator's first update would
+// change, the operator's functions. From the schema on, the object is the one that the API server would store, with the
+// defaults of the CRD filled in.
 func judge[T any](c *checker, result *report, data []byte, operator func(*report, *T) *rayv1.RayCluster) error {
 	decodeStrictly(result, data, new(T))
 	schema, err := c.schemas.forKind(result.Kind)
@@ -120,6 +121,9 @@ func judge[T any](c *checker, result *report, data []byte, operator func(*report
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(stored, object); err != nil {
 		result.add("decode", err)
 		return nil
+	}
+	if err := firstUpdate(result, schema, stored, object); err != nil {
+		return err
 	}
 	cluster := guarded(result, object, operator)
 	if c.withPods && cluster != nil && len(result.Errors) == 0 {
