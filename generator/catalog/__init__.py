@@ -19,6 +19,8 @@ LOCAL = "local"
 # environment file must mean the same on every machine.
 _LOCAL_VCPU, _LOCAL_MEMORY_MIB = 4, 4096
 
+_MAX_PODS = 110  # the kubelet's own default
+
 # Types and models that are in the tables but that this training must not be rendered for, and why.
 _REFUSED_TYPES = {
     "p6e-gb200.36xlarge": "it is arm64, and sources disagree on how many EFA interfaces it has (0, 4 or 8)",
@@ -60,6 +62,7 @@ class InstanceType:
     allocatable_cpu_m: int
     allocatable_memory_mib: int
     hugepages_mib: int
+    max_pods: int
     usd_per_hour: Mapping[str, float]
     capacity_block_usd_per_hour: float | None
     regions_seen: frozenset[str]
@@ -157,6 +160,7 @@ def _instance_type(row: Mapping[str, str], prefixes: Mapping[str, str]) -> Insta
         allocatable_cpu_m=int(cpu) if cpu else int(row["vcpu"]) * 1000 - 190,
         allocatable_memory_mib=(int(allocatable) if allocatable else int(memory * 0.925)) - hugepages,
         hugepages_mib=hugepages,
+        max_pods=int(_number(row["max_pods_karpenter"])) or _MAX_PODS,
         usd_per_hour={region: float(row[column]) for region, column in regions.items() if row[column]},
         capacity_block_usd_per_hour=float(block) if block else None,
         regions_seen=frozenset(prefixes[z.split("-")[0]] for z in row["zones_seen"].split(";") if z),
@@ -180,6 +184,7 @@ def _local() -> InstanceType:
         allocatable_cpu_m=_LOCAL_VCPU * 1000,
         allocatable_memory_mib=_LOCAL_MEMORY_MIB,
         hugepages_mib=0,
+        max_pods=_MAX_PODS,
         usd_per_hour={},
         capacity_block_usd_per_hour=None,
         regions_seen=frozenset(),

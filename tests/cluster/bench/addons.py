@@ -1,0 +1,106 @@
+"""What runs in the cluster besides the nodes' own programs: DNS, NetworkPolicy, device plugins, KubeRay."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import jinja2
+import yaml
+
+from tests.cluster.bench import images, layout
+from tests.cluster.bench.node_config import PAUSE_IMAGE
+from tests.cluster.tools import build
+
+if TYPE_CHECKING:
+    from tests.cluster.bench.bench import Bench
+
+MANIFESTS = Path(__file__).parent / "manifests"
+OPERATOR_NAMESPACE = "kuberay-system"
+ROLLED_OUT = (
+    ("kube-system", "deployment/coredns"),
+    ("kube-system", "daemonset/kube-network-policies"),
+    ("kube-system", "daemonset/nvidia-device-plugin"),
+    ("kube-system", "daemonset/aws-efa-k8s-device-plugin"),
+    (OPERATOR_NAMESPACE, "deployment/kuberay-operator"),
+)
+READY_S = 120
+
+
+def install(bench: Bench) -> None:
+    """Apply everything; `wait` waits for it."""
+    names = {
+        "coredns": images.COREDNS,
+        "device_plugin": images.DEVICE_PLUGIN,
+        "network_policies": images.NETWORK_POLICIES,
+        "pause": PAUSE_IMAGE,
+    }
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(MANIFESTS),
+        undefined=jinja2.StrictUndefined,
+        autoescape=False,  # noqa: S701 - YAML, not HTML
+    )
+    texts = [
+        environment.get_template(path.name).render(
+            images=names,
+            plugins=_device_plugins(bench),
+            hardware=layout.HARDWARE_IN_NODE,
+            cluster_domain=layout.CLUSTER_DOMAIN,
+            dns_ip=layout.DNS_IP,
+        )
+        for path in sorted(MANIFESTS.glob("*.yaml.j2"))
+    ]
+    bench.kubectl("create", "namespace", OPERATOR_NAMESPACE)
+    texts.append(yaml.safe_dump_all(_operator(bench)))
+    # Server side: the operator's resource definitions are larger than an annotation may be.
+    bench.kubectl("apply", "--server-side", "--filename=-", text="\n---\n".join(texts))
+
+
+def wait(bench: Bench) -> None:
+    """Wait until everything runs.
+
+    Raises:
+        BenchError: it does not in time.
+    """
+    for namespace, what in ROLLED_OUT:
+        bench.kubectl("rollout", "status", what, f"--timeout={READY_S}s", namespace=namespace, timeout_s=READY_S + 10)
+
+
+def _device_plugins(bench: Bench) -> list[dict[str, Any]]:
+    with_efa = sorted({node.instance_type for node in bench.nodes if node.efa})
+    gpu, efa = ({"key": key, "operator": "Exists"} for key in ("nvidia.com/gpu", "aws.amazon.com/efa"))
+    return [
+        {
+            "name": "nvidia-device-plugin",
+            "resource": "nvidia.com/gpu",
+            "devices": "gpus",
+            "variable": "NVIDIA_VISIBLE_DEVICES",
+            "runs_on": {"key": "nvidia.com/gpu.present", "operator": "In", "values": ["true"]},
+            "tolerations": [gpu, efa],
+            "requests": {},
+        },
+        {
+            "name": "aws-efa-k8s-device-plugin",
+            "resource": "vpc.amazonaws.com/efa",
+            "devices": "efa",
+            "variable": "BENCH_EFA_DEVICES",
+            "runs_on": {"key": "node.kubernetes.io/instance-type", "operator": "In", "values": with_efa or ["none"]},
+            "tolerations": [efa],
+            "requests": {"cpu": "10m", "memory": "20Mi"},
+        },
+    ]
+
+
+def _operator(bench: Bench) -> list[dict[str, Any]]:
+    """The operator as its own repository deploys it, in the namespace and on the nodes that docs/install.md names."""
+    config = build.module_dir("kuberay-operator") / "config"
+    rendered = []
+    for document in yaml.safe_load_all(bench.kubectl("kustomize", str(config / "default"))):
+        # Upstream writes `default` into every object and every subject of a role binding.
+        for place in (document["metadata"], *document.get("subjects", [])):
+            if place.get("namespace") == "default":
+                place["namespace"] = OPERATOR_NAMESPACE
+        if document["kind"] == "Deployment":
+            document["spec"]["template"]["spec"]["nodeSelector"] = {"ray-train-dlc/node-group": "system"}
+        rendered.append(document)
+    return rendered

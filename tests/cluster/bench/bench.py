@@ -1,0 +1,374 @@
+"""Start a bench, use it, end it."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import yaml
+
+from tests.cluster.bench import addons, cgroups, images, pki, prerequisites
+from tests.cluster.bench.hardware import Node, nodes_of
+from tests.cluster.bench.layout import ROOT, BenchError, Layout
+from tests.cluster.bench.processes import last_lines, run, wait_for
+from tests.cluster.tools import build
+
+PROGRAMS = (
+    "etcd",
+    "kube-apiserver",
+    "kube-controller-manager",
+    "kube-scheduler",
+    "kubelet",
+    "kube-proxy",
+    "kubectl",
+    "helm",
+)
+START_S = 180
+NODES_READY_S = 120
+END_S = 30
+Say = Callable[[str], None]
+
+
+def _quietly(_text: str) -> None:
+    """Say nothing."""
+
+
+class Bench:
+    """One bench, running or not.
+
+    Attributes:
+        files: its files.
+        environment: name of the environment whose cluster it is.
+        nodes: the nodes, in the order of their index.
+    """
+
+    def __init__(self, environment: str = "demo", files: Layout | None = None, *, nodes: Sequence[Node] = ()) -> None:
+        """`nodes`: instead of those of the environment's ClusterConfig."""
+        self.files = files or Layout.default()
+        self.environment = environment
+        self.nodes = list(nodes) or nodes_of(environment)
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> Bench:
+        self.up()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, _error: BaseException | None, _at: TracebackType | None
+    ) -> None:
+        self.down()
+
+    # -- start and end
+
+    def up(self, *, owned: bool = True, say: Say = _quietly) -> None:
+        """Start it, clean up after one that was killed, and return when everything is ready.
+
+        Args:
+            owned: it ends with this process, whatever ends that.
+            say: is told what is being done.
+
+        Raises:
+            BenchError: this machine lacks something, a bench runs in this folder already, or a part did not come up;
+                the message then names the folder with the logs.
+            build.BuildError: a program cannot be built.
+        """
+        prerequisites.check(self.files)
+        self.files.folder.mkdir(parents=True, exist_ok=True)
+        with self._claimed() as claim:
+            self._clear()
+            shutil.rmtree(self.files.logs, ignore_errors=True)
+            self._prepare(say)
+            say("starting the control plane and the nodes")
+            self._start(claim, owned)
+        try:
+            self._wait_until_ready(say)
+        except (BenchError, build.BuildError, KeyboardInterrupt) as problem:
+            self.collect("start", ("kube-system", addons.OPERATOR_NAMESPACE))
+            self.down()
+            if isinstance(problem, KeyboardInterrupt):
+                raise
+            raise BenchError(f"{problem}\nlogs of every component: {self.files.logs}") from problem
+
+    def down(self) -> None:
+        """End it and remove what it left, also when it was killed or never came up. The logs stay.
+
+        Raises:
+            BenchError: something of it cannot be ended or removed.
+        """
+        if pid := self._pid():
+            # The first process goes with unshare, and with it the namespace and every process in it.
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        if self._process:
+            self._process.communicate(timeout=END_S)
+        if self.files.lock.exists():
+            wait_for("the bench's processes to end", lambda: not self.runs(), timeout_s=END_S)
+        self._clear()
+
+    def runs(self) -> bool:
+        """Whether its processes are there, ready or not."""
+        try:
+            with self._claimed():
+                return False
+        except BenchError:
+            return True
+
+    def state(self) -> dict[str, Any]:
+        """What its first process reports: `phase`, `problem`, `running` and `ended` components."""
+        try:
+            loaded: dict[str, Any] = json.loads(self.files.state.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            return {"phase": "not started", "problem": "", "running": {}, "ended": {}}
+        return loaded
+
+    def check(self) -> None:
+        """See that every component still runs.
+
+        Raises:
+            BenchError: one has ended; with the end of its log.
+        """
+        state = self.state()
+        for component, status in state["ended"].items():
+            log = last_lines(self.files.log(component))
+            raise BenchError(f"{component} ended with {status} (logs: {self.files.logs}):\n{log}")
+        if state["phase"] != "running" or not self.runs():
+            raise BenchError(f"the bench does not run ({state['phase']}; logs: {self.files.logs})")
+
+    # -- use
+
+    def tool(self, name: str, *words: str) -> list[str]:
+        """A command line that runs `kubectl` or `helm` as administrator, from this machine's files.
+
+        Raises:
+            BenchError: the bench does not run.
+        """
+        home = self.files.run / "helm"
+        settings = [f"HELM_{kind}_HOME={home / kind.lower()}" for kind in ("CACHE", "CONFIG", "DATA")]
+        settings.append(f"KUBECONFIG={self.files.kubeconfig('admin')}")
+        network = f"--net=/proc/{self._first_process()}/ns/net"
+        return ["nsenter", network, "--", "env", *settings, str(build.program(name)), *words]
+
+    def kubectl(
+        self, *words: str, namespace: str = "", text: str = "", timeout_s: float = 60, check: bool = True
+    ) -> str:
+        """Standard output of kubectl; `text` is its standard input.
+
+        Raises:
+            BenchError: it failed, with what it said.
+        """
+        where = [f"--namespace={namespace}"] if namespace else []
+        return run(*self.tool("kubectl", *where, *words), text=text, timeout_s=timeout_s, check=check)
+
+    def helm(self, *words: str, namespace: str = "", text: str = "", timeout_s: float = 120) -> str:
+        """Standard output of Helm; `text` is its standard input.
+
+        Raises:
+            BenchError: it failed, with what it said.
+        """
+        where = [f"--namespace={namespace}"] if namespace else []
+        return run(*self.tool("helm", *where, *words), text=text, timeout_s=timeout_s)
+
+    def get(self, kind: str, name: str, namespace: str = "") -> dict[str, Any] | None:
+        """One object, None when there is none of this name."""
+        out = self.kubectl("get", kind, name, "--output=json", "--ignore-not-found", namespace=namespace)
+        return json.loads(out) if out.strip() else None
+
+    def list(self, kind: str, namespace: str = "", *, selector: str = "") -> list[dict[str, Any]]:
+        """Objects of a kind; without a namespace, of all."""
+        where = [] if namespace else ["--all-namespaces"]
+        found = self.kubectl("get", kind, "--output=json", f"--selector={selector}", *where, namespace=namespace)
+        items: list[dict[str, Any]] = json.loads(found)["items"]
+        return items
+
+    def apply(self, *objects: dict[str, Any], namespace: str = "") -> None:
+        """Create or change objects."""
+        self.kubectl("apply", "--filename=-", namespace=namespace, text=yaml.safe_dump_all(objects))
+
+    def wait_for(self, what: str, check: Callable[[], Any], *, timeout_s: float, every_s: float = 1) -> Any:
+        """The first result of `check` that is true; gives up at once when a component of the bench has ended.
+
+        Raises:
+            BenchError: it did not come in time.
+        """
+
+        def checked() -> Any:
+            result = check()
+            if not result:
+                self.check()
+            return result
+
+        return wait_for(what, checked, timeout_s=timeout_s, every_s=every_s)
+
+    def collect(self, label: str, namespaces: Sequence[str]) -> Path:
+        """Write what the cluster knows of these namespaces to `logs/<label>`: objects, events, logs of every pod."""
+        folder = self.files.logs / label
+        folder.mkdir(parents=True, exist_ok=True)
+
+        def keep(name: str, *words: str, namespace: str = "") -> None:
+            with contextlib.suppress(BenchError):
+                text = self.kubectl(*words, namespace=namespace, timeout_s=20, check=False)
+                (folder / name).write_text(text, encoding="utf-8")
+
+        keep("nodes.txt", "describe", "nodes")
+        for namespace in namespaces:
+            keep(f"{namespace}.events.txt", "get", "events", "--sort-by=.lastTimestamp", namespace=namespace)
+            kinds = "rayjobs,rayclusters,pods,jobs,services,configmaps,networkpolicies"
+            keep(f"{namespace}.objects.yaml", "get", kinds, "--output=yaml", namespace=namespace)
+            names = self.kubectl("get", "pods", "--output=name", namespace=namespace, timeout_s=20, check=False)
+            for pod in names.split():
+                log = ("logs", pod, "--all-containers", "--prefix", "--ignore-errors")
+                keep(f"{namespace}.{pod.removeprefix('pod/')}.log", *log, namespace=namespace)
+        return folder
+
+    def inside(self, *command: str, node: str = "") -> list[str]:
+        """A command line that runs `command` as root in the bench or on one of its nodes: to look round, to break it.
+
+        Raises:
+            BenchError: the bench or the node does not run.
+        """
+        into = ["nsenter", "--mount", "--net", "--pid", "--uts", "--ipc"]
+        words = [*into, f"--target={self._first_process()}", "--"]
+        if node:
+            pid = self.state()["running"].get(f"node-{node}")
+            if pid is None:
+                raise BenchError(f"there is no node {node}; there are {', '.join(n.name for n in self.nodes)}")
+            words += [*into, f"--target={pid}", "--"]
+        return [*words, *command]
+
+    # -- parts of up
+
+    def _prepare(self, say: Say) -> None:
+        say("building what is not in the cache")
+        programs = {name: str(build.program(name)) for name in PROGRAMS} | {"runc": prerequisites.runc()}
+        say("making the images")
+        version = yaml.safe_load(
+            (ROOT / "environments" / self.environment / "version.yaml").read_text(encoding="utf-8")
+        )
+        ray_image = f"{version['image']['repository']}:{version['image']['tag']}"
+        operator = build.TOOLS["kuberay-operator"].version
+        made = images.prepare(self.files.images, ray_image, operator)
+        for folder in (self.files.run, self.files.logs, self.files.shared):
+            folder.mkdir()
+        self.files.shared.chmod(0o777)
+        archive = self.files.run / "images.tar"
+        images.write_archive(archive, made)
+        pki.write(self.files, self.nodes)
+        plan = {
+            "nodes": [node.as_dict() for node in self.nodes],
+            "programs": programs,
+            "archive": str(archive),
+            "images": [{"name": i.name, "root": str(i.root), "marker": i.marker} for i in made],
+        }
+        self.files.plan.write_text(json.dumps(plan, indent=1), encoding="utf-8")
+
+    def _start(self, claim: int, owned: bool) -> None:
+        """Start the first process. It holds the lock on `claim` from now on, and the lock ends with it."""
+        namespaces = ("--mount", "--net", "--uts", "--ipc", "--pid")
+        command = [
+            *("unshare", *namespaces, "--fork", "--kill-child", "--mount-proc", "--propagation", "private"),
+            *(sys.executable, "-m", "tests.cluster.bench.machine", str(self.files.folder)),
+            *(["--with-owner"] if owned else []),
+        ]
+        with self.files.log("machine").open("ab") as log:
+            process = subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE if owned else subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                cwd=ROOT,
+                pass_fds=[claim],
+                start_new_session=True,
+            )
+        self._process = process  # keeps its standard input open; it ends when that is closed
+        (self.files.run / "pid").write_text(f"{process.pid} {_started_at(process.pid)}\n", encoding="utf-8")
+
+    def _wait_until_ready(self, say: Say) -> None:
+        def up() -> bool:
+            state = self.state()
+            if state["phase"] == "failed":
+                raise BenchError(state["problem"])
+            if state["phase"] != "running" and not self.runs():
+                raise BenchError(f"the first process has ended:\n{last_lines(self.files.log('machine'))}")
+            return state["phase"] == "running"
+
+        wait_for("the control plane", up, timeout_s=START_S)
+        say("installing DNS, NetworkPolicy, the device plugins and the KubeRay operator")
+        addons.install(self)
+        self.wait_for(f"{len(self.nodes)} nodes to be ready", self._all_ready, timeout_s=NODES_READY_S)
+        say("waiting for them")
+        addons.wait(self)
+        self.wait_for("the nodes' devices", self._devices_offered, timeout_s=NODES_READY_S)
+
+    def _all_ready(self) -> bool:
+        found = self.list("nodes")
+        ready = [c["status"] for node in found for c in node["status"]["conditions"] if c["type"] == "Ready"]
+        return ready == ["True"] * len(self.nodes)
+
+    def _devices_offered(self) -> bool:
+        offered = {node["metadata"]["name"]: node["status"]["allocatable"] for node in self.list("nodes")}
+        return all(
+            int(offered[node.name].get(resource, 0)) == count
+            for node in self.nodes
+            for resource, count in (("nvidia.com/gpu", node.gpus), ("vpc.amazonaws.com/efa", node.efa))
+        )
+
+    # -- processes and files
+
+    @contextlib.contextmanager
+    def _claimed(self) -> Iterator[int]:
+        """Hold the lock of this folder.
+
+        Raises:
+            BenchError: a bench runs there.
+        """
+        descriptor = os.open(self.files.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise BenchError(f"a bench runs in {self.files.folder} already: make cluster-down ends it") from None
+            yield descriptor
+        finally:
+            os.close(descriptor)
+
+    def _pid(self) -> int | None:
+        """Process id of unshare, the parent of the first process; None when it is not there any more."""
+        try:
+            pid, started = (self.files.run / "pid").read_text(encoding="utf-8").split()
+        except FileNotFoundError:
+            return None
+        return int(pid) if _started_at(int(pid)) == started else None
+
+    def _first_process(self) -> int:
+        pid = self._pid()
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="utf-8").split() if pid else []
+        if not children:
+            raise BenchError("the bench does not run: make cluster-up starts it")
+        return int(children[0])
+
+    def _clear(self) -> None:
+        """Remove what an ended bench left, but for its images."""
+        left = cgroups.remove(self.files.identity)
+        if left:
+            raise BenchError(f"cannot remove the control group {left[0]}: a process of it is still there")
+        shutil.rmtree(self.files.run, ignore_errors=True)
+        if self.files.run.exists():
+            raise BenchError(f"cannot remove {self.files.run}: is a folder of it still in use?")
+
+
+def _started_at(pid: int) -> str:
+    """When a process started, in clock ticks; with its id a name that is never used again. Empty when it has ended."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[19]
+    except (FileNotFoundError, ProcessLookupError):
+        return ""

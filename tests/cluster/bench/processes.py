@@ -1,0 +1,81 @@
+"""Start, watch and wait for processes. Standard library only: the bench's first processes use it too."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+from tests.cluster.bench.layout import BenchError
+
+T = TypeVar("T")
+
+
+def run(*command: str | Path, text: str = "", timeout_s: float = 60, check: bool = True) -> str:
+    """Standard output of a command.
+
+    Raises:
+        BenchError: it failed, or did not end in time.
+    """
+    words = [str(word) for word in command]
+    try:
+        done = subprocess.run(words, input=text, capture_output=True, text=True, timeout=timeout_s, check=False)
+    except FileNotFoundError as missing:
+        raise BenchError(f"{words[0]} is not installed") from missing
+    except subprocess.TimeoutExpired as late:
+        raise BenchError(f"`{' '.join(words)}` did not end within {timeout_s:g} s") from late
+    if check and done.returncode:
+        raise BenchError(f"`{' '.join(words)}` ended with {done.returncode}: {(done.stderr or done.stdout).strip()}")
+    return done.stdout
+
+
+def start(
+    command: Sequence[str | Path], log: Path, *, env: Mapping[str, str] | None = None, cwd: Path | None = None
+) -> subprocess.Popen[bytes]:
+    """Start a component in a session of its own, with all that it prints in `log`."""
+    with log.open("ab") as output:
+        return subprocess.Popen(
+            [str(word) for word in command],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            env={**os.environ, **(env or {})},
+            cwd=cwd,
+            start_new_session=True,
+        )
+
+
+def wait_for(
+    what: str, check: Callable[[], T | None], *, timeout_s: float, every_s: float = 0.3, hint: Callable[[], str] = str
+) -> T:
+    """The first result of `check` that is true.
+
+    Args:
+        what: for the message, as in "waited 30 s for …".
+        check: may raise BenchError to give up at once.
+        hint: more for the message, such as the last state seen.
+
+    Raises:
+        BenchError: it did not come within `timeout_s` seconds.
+    """
+    deadline = time.monotonic() + timeout_s
+    while True:
+        result = check()
+        if result:
+            return result
+        if time.monotonic() > deadline:
+            more = hint()
+            raise BenchError(f"waited {timeout_s:g} s for {what}" + (f"; {more}" if more else ""))
+        time.sleep(every_s)
+
+
+def last_lines(log: Path, count: int = 15) -> str:
+    """The end of a log, for an error message."""
+    try:
+        lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
+    except FileNotFoundError:
+        return "(no log)"
+    return "\n".join(lines[-count:]) or "(an empty log)"

@@ -1,0 +1,52 @@
+"""One test bench for the session, one namespace for each test."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from tests.cluster.bench.bench import Bench
+from tests.cluster.bench.prerequisites import PrerequisiteError
+from tests.cluster.release import Space
+from tests.cluster.spaces import FAILED, made_space, wait_until_gone
+
+
+@pytest.fixture(scope="session")
+def bench() -> Iterator[Bench]:
+    """The bench that runs already (`make cluster-up`), which stays, or one for this session."""
+    found = Bench("demo")
+    if found.runs():
+        found.check()
+        yield found
+        wait_until_gone(found)
+        return
+    try:
+        found.up()
+    except PrerequisiteError as missing:
+        if os.environ.get("CI", "").lower() in {"true", "1"}:
+            pytest.fail(f"CI must have what the bench needs: {missing}", pytrace=False)
+        pytest.skip(str(missing))
+    try:
+        yield found
+        wait_until_gone(found)
+    finally:
+        found.down()
+
+
+@pytest.fixture
+def space(bench: Bench, request: pytest.FixtureRequest) -> Iterator[Space]:
+    """A namespace of the test's own."""
+    with made_space(bench, request.node) as made:
+        yield made
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
+    """Remember that a test failed: its fixtures keep more then."""
+    report = yield
+    if report.failed:
+        for node in item.listchain():
+            node.stash[FAILED] = True
+    return report
