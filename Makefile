@@ -1,6 +1,7 @@
 # make demo   one environment file to a finished training on this machine
 # make test   everything that CI checks
-# Both set up .venv by themselves; they need Python 3.11 to 3.13 and make, `make test` also Go 1.26.
+# Both set up .venv by themselves; they need Python 3.11 to 3.13 and make. `make test` also needs Go 1.26, and for the
+# test bench Linux, root and the packages of tests/cluster/debian-packages.txt; without them its tests are skipped.
 
 # The first Python that is there, works, and is new enough.
 GOOD := import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))
@@ -15,7 +16,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c const
 EDITABLE := --config-settings editable_mode=compat
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint unit helm-if-missing sync-chart schema golden bench clean
+.PHONY: help demo test lint programs unit cluster-up cluster-down cluster-test cluster-packages helm-if-missing sync-chart schema golden bench clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -29,7 +30,7 @@ demo: $(VENV)/.train ## validate, render and train environments/local on this ma
 	@echo "== environments/local: the same chart and training, on this machine"
 	$(BIN)/python -m generator local local --fresh
 
-test: lint unit ## every check and test
+test: lint programs unit ## every check and test
 
 lint: $(VENV)/.dev ## ruff, mypy, yamllint, helm lint, generated files up to date
 	$(BIN)/ruff check .
@@ -40,8 +41,24 @@ lint: $(VENV)/.dev ## ruff, mypy, yamllint, helm lint, generated files up to dat
 	$(BIN)/python -m generator validate --output concise
 	$(BIN)/python -m generator render --check
 
-unit: $(VENV)/.dev ## the tests
-	$(BIN)/python -m pytest
+programs: $(VENV)/.dev ## build the Go programs of the tests, once: about 22 minutes on 2 cores
+	@$(BIN)/python -m tests.cluster.tools.build || test "$$CI" != true # without Go their tests are skipped
+
+unit: $(VENV)/.dev ## the tests, but for those that `make cluster-test` adds
+	$(BIN)/python -m pytest -m 'not full'
+
+cluster-up: $(VENV)/.dev ## start the test bench: a real Kubernetes with KubeRay on this machine (docs/test-bench.md)
+	$(BIN)/python -m tests.cluster.bench up
+
+cluster-down: $(VENV)/.dev ## end it, and remove what it left
+	$(BIN)/python -m tests.cluster.bench down
+
+cluster-test: $(VENV)/.dev ## every test on the bench
+	$(BIN)/python -m pytest tests/cluster -m cluster
+
+cluster-packages: ## install what the bench takes from Debian (as root)
+	apt-get update -qq
+	xargs -a tests/cluster/debian-packages.txt apt-get install -qq -y --no-install-recommends
 
 sync-chart: ## copy training/ into the chart (a test keeps the two equal)
 	rm -rf charts/ray-train-dlc/files/training
@@ -58,7 +75,8 @@ bench: $(VENV)/.dev ## measure, and add the figures to bench/results/
 	$(BIN)/python bench/validate_cost.py
 
 clean: ## remove what make set up
-	rm -rf $(VENV) .local *.egg-info .mypy_cache .ruff_cache .pytest_cache
+	@test ! -d .bench || $(BIN)/python -m tests.cluster.bench down
+	rm -rf $(VENV) .local .bench *.egg-info .mypy_cache .ruff_cache .pytest_cache
 
 $(VENV)/.made:
 	@test -n "$(PYTHON)" && "$(PYTHON)" -c '$(GOOD)' || \

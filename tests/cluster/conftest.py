@@ -30,7 +30,6 @@ def bench() -> Iterator[Bench]:
         pytest.skip(str(missing))
     try:
         yield found
-        wait_until_gone(found)
     finally:
         found.down()
 

@@ -69,12 +69,22 @@ class Space:
 
     def status(self, job: str) -> dict[str, str]:
         """`jobStatus`, `jobDeploymentStatus`, `rayClusterName` … of a RayJob; empty when it has none yet."""
-        found = self.bench.get("rayjob", job, self.name)
+        found = self.bench.get("rayjobs", job, self.name)
         return dict((found or {}).get("status", {}))
 
     def pods(self, run: str, role: str = "") -> list[Object]:
         """Pods of a run: those of `head` or `worker`, or all."""
         return self.list("pods", f"ray-train-dlc/run={run}" + (f",ray-train-dlc/role={role}" if role else ""))
+
+    def only_job_after(self, old: str, *, timeout_s: float, with_pods: bool = True) -> str:
+        """Name of the one job that took the place of `old`, when that and its pods are gone."""
+        (new,) = set(self.names("rayjobs")) - {old}  # Helm has made it; the old one may have some time left
+
+        def gone() -> bool:
+            return self.names("rayjobs") == [new] and not (with_pods and self.pods(old))
+
+        self.bench.wait_for(f"{old} and its pods to be gone", gone, timeout_s=timeout_s)
+        return new
 
     def wait_for_state(self, job: str, *states: str, timeout_s: float) -> str:
         """Wait until the RayJob's jobStatus is one of `states`; a state from which no other follows ends the wait."""
@@ -127,6 +137,11 @@ class Space:
         said += [self.exec(head, "ray", "job", "logs", "--address", address, job_id, check=False) for head in heads]
         return "\n".join(text[-4000:] for text in said)
 
+    def image(self) -> str:
+        """The training image, as environments/demo names it."""
+        version = yaml.safe_load((ROOT / "environments" / "demo" / "version.yaml").read_text(encoding="utf-8"))
+        return f"{version['image']['repository']}:{version['image']['tag']}"
+
     def busybox(self, name: str, command: str = "sleep 3600", *, node: str = "") -> Object:
         """A running pod that is nobody's, on `node` if given; its only label is its name."""
         spec: Object = {
@@ -140,7 +155,7 @@ class Space:
         pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "labels": {"name": name}}, "spec": spec}
         self.bench.apply(pod, namespace=self.name)
         self.kubectl("wait", f"pod/{name}", "--for=condition=Ready", "--timeout=60s", timeout_s=70)
-        found = self.bench.get("pod", name, self.name)
+        found = self.bench.get("pods", name, self.name)
         assert found is not None
         return found
 
@@ -155,7 +170,11 @@ class Space:
 
         def gone() -> bool:
             seen.clear()
-            seen.update(self.left() - besides)
+            # First what is cheap to ask for and goes last.
+            for kind in ("pods", "rayclusters", "rayjobs"):
+                seen.update({f"{kind.removesuffix('s')}/{name}" for name in self.names(kind)} - besides)
+            if not seen:
+                seen.update(self.left() - besides)
             return not seen
 
         try:

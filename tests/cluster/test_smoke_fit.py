@@ -31,7 +31,7 @@ TOO_MUCH_CPU = "4"  # all of the system node's
 
 def test_nodes_have_the_sizes_of_the_catalogue(bench: Bench) -> None:
     for node in bench.nodes:
-        found = bench.get("node", node.name)
+        found = bench.get("nodes", node.name)
         assert found is not None
         allocatable, labels = found["status"]["allocatable"], found["metadata"]["labels"]
         known = catalog.instance_types()[node.instance_type]
@@ -61,7 +61,7 @@ def test_the_room_that_the_generator_counts_is_the_room_that_the_scheduler_finds
             name = f"{node.group}-{number}"
             _ask(space, name, node, {"cpu": f"{cpu_m}m", "memory": f"{memory_mib}Mi"})
             _judged(space, name)
-            pod = space.bench.get("pod", name, space.name)
+            pod = space.bench.get("pods", name, space.name)
             assert pod is not None
             if fits:
                 assert node_of(pod) == node.name, unschedulable(pod)
@@ -143,7 +143,7 @@ def _ask(space: Space, name: str, node: Node, requests: Mapping[str, str]) -> No
 
 def _judged(space: Space, name: str) -> None:
     def judged() -> bool:
-        pod = space.bench.get("pod", name, space.name)
+        pod = space.bench.get("pods", name, space.name)
         return bool(pod and (node_of(pod) or unschedulable(pod)))
 
     space.bench.wait_for(f"the scheduler to look at {name}", judged, timeout_s=SCHEDULED_S, every_s=0.3)

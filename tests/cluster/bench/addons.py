@@ -51,9 +51,11 @@ def install(bench: Bench) -> None:
         for path in sorted(MANIFESTS.glob("*.yaml.j2"))
     ]
     bench.kubectl("create", "namespace", OPERATOR_NAMESPACE)
-    texts.append(yaml.safe_dump_all(_operator(bench)))
-    # Server side: the operator's resource definitions are larger than an annotation may be.
-    bench.kubectl("apply", "--server-side", "--filename=-", text="\n---\n".join(texts))
+    config = build.module_dir("kuberay-operator") / "config"
+    texts.append(yaml.safe_dump_all(_operator(bench, config)))
+    bench.kubectl("apply", "--filename=-", text="\n---\n".join(texts))
+    # Server side: these are larger than an annotation may be.
+    bench.kubectl("apply", "--server-side", f"--filename={config / 'crd' / 'bases'}")
 
 
 def wait(bench: Bench) -> None:
@@ -91,16 +93,18 @@ def _device_plugins(bench: Bench) -> list[dict[str, Any]]:
     ]
 
 
-def _operator(bench: Bench) -> list[dict[str, Any]]:
+def _operator(bench: Bench, config: Path) -> list[dict[str, Any]]:
     """The operator as its own repository deploys it, in the namespace and on the nodes that docs/install.md names."""
-    config = build.module_dir("kuberay-operator") / "config"
     rendered = []
-    for document in yaml.safe_load_all(bench.kubectl("kustomize", str(config / "default"))):
-        # Upstream writes `default` into every object and every subject of a role binding.
-        for place in (document["metadata"], *document.get("subjects", [])):
-            if place.get("namespace") == "default":
+    for part in ("rbac", "manager"):
+        for document in yaml.safe_load_all(bench.kubectl("kustomize", str(config / part))):
+            # Upstream leaves the namespace to the last layer, which hard-codes `default`.
+            own = [] if document["kind"].startswith("Cluster") else [document["metadata"]]
+            for place in (*own, *document.get("subjects", [])):
                 place["namespace"] = OPERATOR_NAMESPACE
-        if document["kind"] == "Deployment":
-            document["spec"]["template"]["spec"]["nodeSelector"] = {"ray-train-dlc/node-group": "system"}
-        rendered.append(document)
+            if document["kind"] == "Deployment":
+                pod = document["spec"]["template"]["spec"]
+                pod["nodeSelector"] = {"ray-train-dlc/node-group": "system"}
+                pod["containers"][0]["image"] = images.operator_image()
+            rendered.append(document)
     return rendered

@@ -17,10 +17,10 @@ from typing import Any
 
 import yaml
 
-from tests.cluster.bench import addons, cgroups, images, pki, prerequisites
+from tests.cluster.bench import addons, api, cgroups, images, pki, prerequisites
 from tests.cluster.bench.hardware import Node, nodes_of
 from tests.cluster.bench.layout import ROOT, BenchError, Layout
-from tests.cluster.bench.processes import last_lines, run, wait_for
+from tests.cluster.bench.processes import last_lines, run, start, wait_for
 from tests.cluster.tools import build
 
 PROGRAMS = (
@@ -58,6 +58,7 @@ class Bench:
         self.environment = environment
         self.nodes = list(nodes) or nodes_of(environment)
         self._process: subprocess.Popen[bytes] | None = None
+        self._started: list[subprocess.Popen[bytes]] = []
 
     def __enter__(self) -> Bench:
         self.up()
@@ -109,8 +110,8 @@ class Bench:
             # The first process goes with unshare, and with it the namespace and every process in it.
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-        if self._process:
-            self._process.communicate(timeout=END_S)
+        for process in filter(None, (self._process, *self._started)):
+            process.communicate(timeout=END_S)
         if self.files.lock.exists():
             wait_for("the bench's processes to end", lambda: not self.runs(), timeout_s=END_S)
         self._clear()
@@ -179,16 +180,21 @@ class Bench:
         return run(*self.tool("helm", *where, *words), text=text, timeout_s=timeout_s)
 
     def get(self, kind: str, name: str, namespace: str = "") -> dict[str, Any] | None:
-        """One object, None when there is none of this name."""
-        out = self.kubectl("get", kind, name, "--output=json", "--ignore-not-found", namespace=namespace)
-        return json.loads(out) if out.strip() else None
+        """One object, None when there is none of this name; `kind` in the plural, one of `api.GROUPS`.
+
+        Raises:
+            BenchError: the API does not answer.
+        """
+        return api.get(self.files.api, kind, namespace, name)
 
     def list(self, kind: str, namespace: str = "", *, selector: str = "") -> list[dict[str, Any]]:
-        """Objects of a kind; without a namespace, of all."""
-        where = [] if namespace else ["--all-namespaces"]
-        found = self.kubectl("get", kind, "--output=json", f"--selector={selector}", *where, namespace=namespace)
-        items: list[dict[str, Any]] = json.loads(found)["items"]
-        return items
+        """Objects of a kind; without a namespace, of all.
+
+        Raises:
+            BenchError: the API does not answer.
+        """
+        found = api.get(self.files.api, kind, namespace, selector=selector)
+        return list(found["items"]) if found else []
 
     def apply(self, *objects: dict[str, Any], namespace: str = "") -> None:
         """Create or change objects."""
@@ -245,6 +251,16 @@ class Bench:
             words += [*into, f"--target={pid}", "--"]
         return [*words, *command]
 
+    def start_inside(self, component: str, *command: str) -> subprocess.Popen[bytes]:
+        """Start a process in the bench's own namespaces, with what it prints in the component's log.
+
+        Raises:
+            BenchError: the bench does not run.
+        """
+        process = start(self.inside(*command), self.files.log(component))
+        self._started.append(process)
+        return process
+
     # -- parts of up
 
     def _prepare(self, say: Say) -> None:
@@ -255,8 +271,7 @@ class Bench:
             (ROOT / "environments" / self.environment / "version.yaml").read_text(encoding="utf-8")
         )
         ray_image = f"{version['image']['repository']}:{version['image']['tag']}"
-        operator = build.TOOLS["kuberay-operator"].version
-        made = images.prepare(self.files.images, ray_image, operator)
+        made = images.prepare(self.files.images, ray_image)
         for folder in (self.files.run, self.files.logs, self.files.shared):
             folder.mkdir()
         self.files.shared.chmod(0o777)

@@ -27,7 +27,6 @@ from tests.cluster.bench.node_config import PAUSE_IMAGE
 from tests.cluster.tools import build
 
 BUSYBOX = "docker.io/library/busybox:1.36"
-OPERATOR = "quay.io/kuberay/operator"
 COREDNS = "registry.k8s.io/coredns/coredns:bench"
 DEVICE_PLUGIN = "bench.local/device-plugin:bench"
 NETWORK_POLICIES = "registry.k8s.io/networking/kube-network-policies:bench"
@@ -59,12 +58,16 @@ class Image:
         return "layer-" + hashlib.sha256(self.name.encode()).hexdigest()[:16]
 
 
-def prepare(folder: Path, ray_image: str, operator_version: str) -> list[Image]:
+def operator_image() -> str:
+    """The KubeRay operator's, with the version that is built."""
+    return f"quay.io/kuberay/operator:{build.TOOLS['kuberay-operator'].version}"
+
+
+def prepare(folder: Path, ray_image: str) -> list[Image]:
     """Make every root file system below `folder` that is not there yet.
 
     Args:
         ray_image: the name under which this Python's virtual environment is offered as the training image.
-        operator_version: tag of the operator's image.
 
     Raises:
         BenchError: a part of one is missing on this machine.
@@ -72,7 +75,7 @@ def prepare(folder: Path, ray_image: str, operator_version: str) -> list[Image]:
     """
     folder.mkdir(parents=True, exist_ok=True)
     programs = (
-        (f"{OPERATOR}:{operator_version}", "kuberay-operator", "/manager", {"User": "65532:65532"}),
+        (operator_image(), "kuberay-operator", "/manager", {"User": "65532:65532"}),
         (COREDNS, "coredns", "/coredns", {}),
         (DEVICE_PLUGIN, "device-plugin", "/device-plugin", {}),
         (NETWORK_POLICIES, "network-policies", "/bin/netpol", {}),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -44,9 +44,15 @@ class Layout:
 
     Attributes:
         folder: the working folder. Two benches with different folders do not meet.
+        images: root file systems of the images, kept from one start to the next; several benches may share them.
     """
 
     folder: Path
+    images: Path = field(default=Path(), kw_only=True)
+
+    def __post_init__(self) -> None:
+        if self.images == Path():
+            object.__setattr__(self, "images", self.folder / "images")
 
     @classmethod
     def default(cls) -> Layout:
@@ -57,11 +63,6 @@ class Layout:
     def identity(self) -> str:
         """Short name that no other working folder has; names the control groups."""
         return hashlib.sha256(str(self.folder).encode()).hexdigest()[:12]
-
-    @property
-    def images(self) -> Path:
-        """Root file systems of the images; kept from one start to the next."""
-        return self.folder / "images"
 
     @property
     def logs(self) -> Path:
@@ -91,6 +92,11 @@ class Layout:
     @property
     def pki(self) -> Path:
         return self.run / "pki"
+
+    @property
+    def api(self) -> Path:
+        """Socket on which `kubectl proxy` answers."""
+        return self.run / "api.sock"
 
     @property
     def shared(self) -> Path:

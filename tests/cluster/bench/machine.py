@@ -46,8 +46,8 @@ class Machine:
     phase: str = "starting"
     problem: str = ""
 
-    def start(self, component: str, *command: str | Path) -> subprocess.Popen[bytes]:
-        process = start(command, self.files.log(component))
+    def start(self, component: str, *command: str | Path, cwd: Path | None = None) -> subprocess.Popen[bytes]:
+        process = start(command, self.files.log(component), cwd=cwd)
         self.running[component] = process.pid
         self.children[process.pid] = component
         self.report()
@@ -153,14 +153,17 @@ def _control_plane(machine: Machine) -> None:
         "--allow-privileged=true",
     )
 
+    admin = f"--kubeconfig={files.kubeconfig('admin')}"
+
     def ready() -> bool:
         if api_server.poll() is not None:
             log = files.log("kube-apiserver")
             raise BenchError(f"kube-apiserver ended with {api_server.returncode}:\n{last_lines(log)}")
-        admin = f"--kubeconfig={files.kubeconfig('admin')}"
         return run(machine.program("kubectl"), admin, "get", "--raw=/readyz", check=False) == "ok"
 
-    wait_for("kube-apiserver to be ready", ready, timeout_s=API_READY_S)
+    wait_for("kube-apiserver to be ready", ready, timeout_s=API_READY_S, every_s=0.2)
+    proxy = ("proxy", f"--unix-socket={files.api.name}")  # relative: the path of a socket is short
+    machine.start("api-proxy", machine.program("kubectl"), admin, *proxy, cwd=files.run)
     for name in ("kube-controller-manager", "kube-scheduler"):
         kubeconfig = files.kubeconfig(name)
         more: list[str] = []
