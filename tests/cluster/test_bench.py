@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import tarfile
 from pathlib import Path
 
 import pytest
 
-from tests.cluster.bench import hardware, images, prerequisites
+from tests.cluster.bench import cgroups, hardware, images, prerequisites
 from tests.cluster.bench.layout import BenchError, Layout
 from tests.cluster.bench.processes import run, wait_for
 
@@ -95,3 +96,22 @@ def test_a_failed_command_tells_its_own_words() -> None:
         run("nosuchprogram")
     with pytest.raises(BenchError, match=r"did not end within 0\.1 s"):
         run("sleep", "5", timeout_s=0.1)
+
+
+def test_control_groups_of_version_2_are_made_from_the_top_down_and_removed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a real hierarchy of version 2, which on a machine of version 1 has no controllers to hand down."""
+    mounts = [line.split() for line in Path("/proc/mounts").read_text(encoding="utf-8").splitlines()]
+    found = [Path(where) for _, where, kind, *_ in mounts if kind == "cgroup2"]
+    if not found or os.geteuid() != 0:
+        pytest.skip("needs root and a cgroup2 mount")
+    monkeypatch.setattr(cgroups, "MOUNT", found[0])
+    assert cgroups.version() == 2
+    bench = f"test-{os.getpid()}"
+    try:
+        assert cgroups.make(bench, "node") == f"/{cgroups.PARENT}/{bench}/node"
+        assert (found[0] / cgroups.PARENT / bench / "node" / "cgroup.procs").exists()
+        handed = (found[0] / cgroups.PARENT / bench / "cgroup.subtree_control").read_text(encoding="utf-8").split()
+        assert handed == (found[0] / "cgroup.controllers").read_text(encoding="utf-8").split()
+    finally:
+        assert cgroups.remove(bench) == []
+    assert not (found[0] / cgroups.PARENT / bench).exists()

@@ -216,7 +216,10 @@ class Bench:
         return wait_for(what, checked, timeout_s=timeout_s, every_s=every_s)
 
     def collect(self, label: str, namespaces: Sequence[str]) -> Path:
-        """Write what the cluster knows of these namespaces to `logs/<label>`: objects, events, logs of every pod."""
+        """Write what the cluster knows of these namespaces to `logs/<label>`: objects, events, logs of every pod.
+
+        As much as can be had: a bench that has ended says nothing more.
+        """
         folder = self.files.logs / label
         folder.mkdir(parents=True, exist_ok=True)
 
@@ -230,10 +233,11 @@ class Bench:
             keep(f"{namespace}.events.txt", "get", "events", "--sort-by=.lastTimestamp", namespace=namespace)
             kinds = "rayjobs,rayclusters,pods,jobs,services,configmaps,networkpolicies"
             keep(f"{namespace}.objects.yaml", "get", kinds, "--output=yaml", namespace=namespace)
-            names = self.kubectl("get", "pods", "--output=name", namespace=namespace, timeout_s=20, check=False)
-            for pod in names.split():
-                log = ("logs", pod, "--all-containers", "--prefix", "--ignore-errors")
-                keep(f"{namespace}.{pod.removeprefix('pod/')}.log", *log, namespace=namespace)
+            with contextlib.suppress(BenchError):
+                for pod in self.list("pods", namespace):
+                    name = pod["metadata"]["name"]
+                    log = ("logs", name, "--all-containers", "--prefix", "--ignore-errors")
+                    keep(f"{namespace}.{name}.log", *log, namespace=namespace)
         return folder
 
     def inside(self, *command: str, node: str = "") -> list[str]:

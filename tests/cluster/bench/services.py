@@ -46,7 +46,7 @@ def s3(bench: Bench) -> Service:
         build.BuildError: it cannot be built.
     """
     folder = _folder(bench, "s3")
-    meta = _folder(bench, "s3-metadata")  # beside the objects, so that any file system will do
+    meta = _folder(bench, "metadata")  # beside the objects, so that any file system will do
     account = ("--access", S3_KEY, "--secret", S3_SECRET, "--region", S3_REGION)
     listen = ("--port", f"{layout.CONTROL_PLANE_IP}:{S3_PORT}")
     command = (str(build.program("s3-server")), *account, *listen, "posix", "--sidecar", str(meta), str(folder))
