@@ -1,5 +1,5 @@
 # make demo   one environment file to a finished training on this machine
-# make test   everything that CI checks
+# make test   everything that CI checks; `make test-full` adds what takes long
 # Both set up .venv by themselves; they need Python 3.11 to 3.13 and make. `make test` also needs Go 1.26, and for the
 # test bench Linux, root and the packages of tests/cluster/debian-packages.txt; without them its tests are skipped.
 
@@ -16,7 +16,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c const
 EDITABLE := --config-settings editable_mode=compat
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint programs unit cluster-up cluster-down cluster-test cluster-packages helm-if-missing sync-chart schema golden bench clean
+.PHONY: help demo test lint programs unit cluster-up cluster-down cluster-test test-full cluster-packages helm-if-missing sync-chart schema golden bench clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -55,6 +55,9 @@ cluster-down: $(VENV)/.dev ## end it, and remove what it left
 
 cluster-test: $(VENV)/.dev ## every test on the bench
 	$(BIN)/python -m pytest tests/cluster -m cluster
+
+test-full: lint programs ## every test, also those that `make test` leaves out
+	$(BIN)/python -m pytest
 
 cluster-packages: ## install what the bench takes from Debian (as root)
 	apt-get update -qq

@@ -42,13 +42,14 @@ class Space:
     name: str
     folder: Path
 
-    def install(self, release: str, values: Mapping[str, Any] | None = None) -> str:
+    def install(self, release: str, values: Mapping[str, Any] | None = None, *, helm: str = "helm") -> str:
         """`helm upgrade --install` with what `environments/demo` renders to, scaled, and `values`; Helm's words."""
         demo = ROOT / "environments" / "demo"
         files = [demo / "generated" / "values.yaml", demo / "version.yaml", SCALED]
         given = [f"--values={file}" for file in files] + ["--values=-"]
         words = ("upgrade", "--install", release, str(CHART), *given)
-        return self.bench.helm(*words, namespace=self.name, text=yaml.safe_dump(dict(values or {})))
+        text = yaml.safe_dump(dict(values or {}))
+        return self.bench.helm(*words, namespace=self.name, text=text, program=helm)
 
     def uninstall(self, release: str) -> None:
         self.bench.helm("uninstall", release, namespace=self.name)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -54,6 +55,20 @@ def test_nothing_outside_changes(small: Bench) -> None:
     assert not _groups(small)
     assert not small.files.run.exists()
     assert small.files.log("kube-apiserver").exists(), "logs stay until the next start"
+
+
+def test_there_is_no_way_out(small: Bench) -> None:
+    """Neither from the control plane, nor from a node, nor from a pod's network: to this machine, or anywhere."""
+    small.up()
+    with socket.create_server(("0.0.0.0", 0)) as server:  # noqa: S104 - every address of this machine
+        port = server.getsockname()[1]
+        own = run("hostname", "--all-ip-addresses").split()
+        for address in ("127.0.0.1", *(ip for ip in own if ":" not in ip), "198.51.100.1"):
+            for node in ("", "system-1"):
+                tried = small.inside("busybox", "nc", "-w", "2", address, str(port), node=node)
+                with pytest.raises(BenchError, match="ended with 1"):
+                    run(*tried, timeout_s=10)
+    assert run(*small.inside("ip", "-json", "route", "show", "default")) == "[]\n"
 
 
 def test_two_benches_do_not_meet(bench: Bench, small: Bench) -> None:

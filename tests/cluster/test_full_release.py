@@ -37,3 +37,19 @@ def test_a_release_in_mode_cluster_comes_and_goes(space: Space) -> None:
     assert space.names("rayclusters") == [cluster]
     space.uninstall("demo")
     space.wait_until_nothing_is_left(90)
+
+
+def test_helm_3_installs_upgrades_and_removes_it_too(space: Space) -> None:
+    """Its upgrades are three-way merges, not server-side applies: the operator's changes must not come in between."""
+    unschedulable_here = {"head": {"resources": {"cpu": "64"}}}  # no pod starts: this is about the objects
+    space.install("demo", unschedulable_here, helm="helm3")
+    first = space.job()
+    space.bench.wait_for("the operator's first update", lambda: space.job()["metadata"].get("finalizers"), timeout_s=30)
+    space.install("demo", unschedulable_here, helm="helm3")
+    space.settle(5)
+    assert space.job()["metadata"]["uid"] == first["metadata"]["uid"]
+    assert space.job()["metadata"]["generation"] == first["metadata"]["generation"]
+    space.install("demo", {**unschedulable_here, "job": {"runId": "again"}}, helm="helm3")
+    assert space.only_job_after(first["metadata"]["name"], timeout_s=60)
+    space.bench.helm("uninstall", "demo", namespace=space.name, program="helm3")
+    space.wait_until_nothing_is_left(60)

@@ -148,7 +148,7 @@ class Bench:
     # -- use
 
     def tool(self, name: str, *words: str) -> list[str]:
-        """A command line that runs `kubectl` or `helm` as administrator, from this machine's files.
+        """A command line that runs `kubectl`, `helm` or `helm3` as administrator, from this machine's files.
 
         Raises:
             BenchError: the bench does not run.
@@ -170,14 +170,16 @@ class Bench:
         where = [f"--namespace={namespace}"] if namespace else []
         return run(*self.tool("kubectl", *where, *words), text=text, timeout_s=timeout_s, check=check)
 
-    def helm(self, *words: str, namespace: str = "", text: str = "", timeout_s: float = 120) -> str:
-        """Standard output of Helm; `text` is its standard input.
+    def helm(
+        self, *words: str, namespace: str = "", text: str = "", timeout_s: float = 120, program: str = "helm"
+    ) -> str:
+        """Standard output of Helm 4 (`program`: of `helm3`); `text` is its standard input.
 
         Raises:
             BenchError: it failed, with what it said.
         """
         where = [f"--namespace={namespace}"] if namespace else []
-        return run(*self.tool("helm", *where, *words), text=text, timeout_s=timeout_s)
+        return run(*self.tool(program, *where, *words), text=text, timeout_s=timeout_s)
 
     def get(self, kind: str, name: str, namespace: str = "") -> dict[str, Any] | None:
         """One object, None when there is none of this name; `kind` in the plural, one of `api.GROUPS`.
