@@ -57,15 +57,15 @@ class Space:
     def kubectl(self, *words: str, text: str = "", check: bool = True, timeout_s: float = 60) -> str:
         return self.bench.kubectl(*words, namespace=self.name, text=text, check=check, timeout_s=timeout_s)
 
-    def list(self, kind: str, selector: str = "") -> list[Object]:
-        return self.bench.list(kind, self.name, selector=selector)
+    def objects(self, kind: str, selector: str = "") -> list[Object]:
+        return self.bench.objects(kind, self.name, selector=selector)
 
     def names(self, kind: str, selector: str = "") -> list[str]:
-        return [item["metadata"]["name"] for item in self.list(kind, selector)]
+        return [item["metadata"]["name"] for item in self.objects(kind, selector)]
 
     def job(self) -> Object:
         """The only RayJob."""
-        (job,) = self.list("rayjobs")
+        (job,) = self.objects("rayjobs")
         return job
 
     def status(self, job: str) -> dict[str, str]:
@@ -75,11 +75,13 @@ class Space:
 
     def pods(self, run: str, role: str = "") -> list[Object]:
         """Pods of a run: those of `head` or `worker`, or all."""
-        return self.list("pods", f"ray-train-dlc/run={run}" + (f",ray-train-dlc/role={role}" if role else ""))
+        return self.objects("pods", f"ray-train-dlc/run={run}" + (f",ray-train-dlc/role={role}" if role else ""))
 
     def only_job_after(self, old: str, *, timeout_s: float, with_pods: bool = True) -> str:
         """Name of the one job that took the place of `old`, when that and its pods are gone."""
-        (new,) = set(self.names("rayjobs")) - {old}  # Helm has made it; the old one may have some time left
+        (new,) = [
+            name for name in self.names("rayjobs") if name != old
+        ]  # Helm has made it; the old one may have some time left
 
         def gone() -> bool:
             return self.names("rayjobs") == [new] and not (with_pods and self.pods(old))

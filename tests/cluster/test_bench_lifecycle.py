@@ -72,16 +72,16 @@ def test_there_is_no_way_out(small: Bench) -> None:
 
 
 def test_two_benches_do_not_meet(bench: Bench, small: Bench) -> None:
-    theirs = {node["metadata"]["uid"] for node in bench.list("nodes")}
+    theirs = {node["metadata"]["uid"] for node in bench.objects("nodes")}
     small.up()
-    own = small.list("nodes")
+    own = small.objects("nodes")
     assert [node["metadata"]["name"] for node in own] == ["system-1"]
     assert not {node["metadata"]["uid"] for node in own} & theirs
     small.kubectl("create", "namespace", "only-here")
     assert bench.get("namespaces", "only-here") is None
     small.down()
     bench.check()
-    assert {node["metadata"]["uid"] for node in bench.list("nodes")} == theirs
+    assert {node["metadata"]["uid"] for node in bench.objects("nodes")} == theirs
 
 
 def test_a_second_start_in_the_same_folder_is_refused(small: Bench) -> None:
@@ -111,7 +111,7 @@ def test_a_bench_whose_first_process_is_killed_leaves_no_process(small: Bench) -
     small.up(owned=False)
     inside = run(*small.inside("cat", "/proc/1/cmdline"))
     assert "tests.cluster.bench.machine" in inside
-    first = small._first_process()
+    first = small.first_process()
     os.kill(first, signal.SIGKILL)
     wait_for("the bench to end", lambda: not small.runs(), timeout_s=30)
     with pytest.raises(BenchError, match="does not run"):

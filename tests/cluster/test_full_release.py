@@ -29,7 +29,7 @@ def test_a_release_in_mode_cluster_comes_and_goes(space: Space) -> None:
         return bool(found and found.get("status", {}).get("state") == "ready")
 
     space.bench.wait_for("the RayCluster to be ready", ready, timeout_s=TRAINED_S, every_s=2)
-    (head,) = [pod["metadata"]["name"] for pod in space.list("pods", "ray-train-dlc/role=head")]
+    (head,) = [pod["metadata"]["name"] for pod in space.objects("pods", "ray-train-dlc/role=head")]
     assert "usage:" in space.exec(head, "python", "-m", "training.train", "--help")
     status = "import urllib.request; urllib.request.urlopen('http://127.0.0.1:8265/api/jobs/')"
     assert "401" in space.exec(head, "bash", "-c", f'python -c "{status}" 2>&1 || true')

@@ -17,10 +17,11 @@ from typing import Any
 
 import yaml
 
-from tests.cluster.bench import addons, api, cgroups, images, pki, prerequisites
+from tests.cluster.bench import addons, cgroups, images, pki, prerequisites
+from tests.cluster.bench.cluster import Cluster
 from tests.cluster.bench.hardware import Node, nodes_of
 from tests.cluster.bench.layout import ROOT, BenchError, Layout
-from tests.cluster.bench.processes import last_lines, run, start, wait_for
+from tests.cluster.bench.processes import last_lines, start, wait_for
 from tests.cluster.tools import build
 
 PROGRAMS = (
@@ -43,7 +44,7 @@ def _quietly(_text: str) -> None:
     """Say nothing."""
 
 
-class Bench:
+class Bench(Cluster):
     """One bench, running or not.
 
     Attributes:
@@ -145,102 +146,7 @@ class Bench:
         if state["phase"] != "running" or not self.runs():
             raise BenchError(f"the bench does not run ({state['phase']}; logs: {self.files.logs})")
 
-    # -- use
-
-    def tool(self, name: str, *words: str) -> list[str]:
-        """A command line that runs `kubectl`, `helm` or `helm3` as administrator, from this machine's files.
-
-        Raises:
-            BenchError: the bench does not run.
-        """
-        home = self.files.run / "helm"
-        settings = [f"HELM_{kind}_HOME={home / kind.lower()}" for kind in ("CACHE", "CONFIG", "DATA")]
-        settings.append(f"KUBECONFIG={self.files.kubeconfig('admin')}")
-        network = f"--net=/proc/{self._first_process()}/ns/net"
-        return ["nsenter", network, "--", "env", *settings, str(build.program(name)), *words]
-
-    def kubectl(
-        self, *words: str, namespace: str = "", text: str = "", timeout_s: float = 60, check: bool = True
-    ) -> str:
-        """Standard output of kubectl; `text` is its standard input.
-
-        Raises:
-            BenchError: it failed, with what it said.
-        """
-        where = [f"--namespace={namespace}"] if namespace else []
-        return run(*self.tool("kubectl", *where, *words), text=text, timeout_s=timeout_s, check=check)
-
-    def helm(
-        self, *words: str, namespace: str = "", text: str = "", timeout_s: float = 120, program: str = "helm"
-    ) -> str:
-        """Standard output of Helm 4 (`program`: of `helm3`); `text` is its standard input.
-
-        Raises:
-            BenchError: it failed, with what it said.
-        """
-        where = [f"--namespace={namespace}"] if namespace else []
-        return run(*self.tool(program, *where, *words), text=text, timeout_s=timeout_s)
-
-    def get(self, kind: str, name: str, namespace: str = "") -> dict[str, Any] | None:
-        """One object, None when there is none of this name; `kind` in the plural, one of `api.GROUPS`.
-
-        Raises:
-            BenchError: the API does not answer.
-        """
-        return api.get(self.files.api, kind, namespace, name)
-
-    def list(self, kind: str, namespace: str = "", *, selector: str = "") -> list[dict[str, Any]]:
-        """Objects of a kind; without a namespace, of all.
-
-        Raises:
-            BenchError: the API does not answer.
-        """
-        found = api.get(self.files.api, kind, namespace, selector=selector)
-        return list(found["items"]) if found else []
-
-    def apply(self, *objects: dict[str, Any], namespace: str = "") -> None:
-        """Create or change objects."""
-        self.kubectl("apply", "--filename=-", namespace=namespace, text=yaml.safe_dump_all(objects))
-
-    def wait_for(self, what: str, check: Callable[[], Any], *, timeout_s: float, every_s: float = 1) -> Any:
-        """The first result of `check` that is true; gives up at once when a component of the bench has ended.
-
-        Raises:
-            BenchError: it did not come in time.
-        """
-
-        def checked() -> Any:
-            result = check()
-            if not result:
-                self.check()
-            return result
-
-        return wait_for(what, checked, timeout_s=timeout_s, every_s=every_s)
-
-    def collect(self, label: str, namespaces: Sequence[str]) -> Path:
-        """Write what the cluster knows of these namespaces to `logs/<label>`: objects, events, logs of every pod.
-
-        As much as can be had: a bench that has ended says nothing more.
-        """
-        folder = self.files.logs / label
-        folder.mkdir(parents=True, exist_ok=True)
-
-        def keep(name: str, *words: str, namespace: str = "") -> None:
-            with contextlib.suppress(BenchError):
-                text = self.kubectl(*words, namespace=namespace, timeout_s=20, check=False)
-                (folder / name).write_text(text, encoding="utf-8")
-
-        keep("nodes.txt", "describe", "nodes")
-        for namespace in namespaces:
-            keep(f"{namespace}.events.txt", "get", "events", "--sort-by=.lastTimestamp", namespace=namespace)
-            kinds = "rayjobs,rayclusters,pods,jobs,services,configmaps,networkpolicies"
-            keep(f"{namespace}.objects.yaml", "get", kinds, "--output=yaml", namespace=namespace)
-            with contextlib.suppress(BenchError):
-                for pod in self.list("pods", namespace):
-                    name = pod["metadata"]["name"]
-                    log = ("logs", name, "--all-containers", "--prefix", "--ignore-errors")
-                    keep(f"{namespace}.{name}.log", *log, namespace=namespace)
-        return folder
+    # -- processes inside
 
     def inside(self, *command: str, node: str = "") -> list[str]:
         """A command line that runs `command` as root in the bench or on one of its nodes: to look round, to break it.
@@ -249,7 +155,7 @@ class Bench:
             BenchError: the bench or the node does not run.
         """
         into = ["nsenter", "--mount", "--net", "--pid", "--uts", "--ipc"]
-        words = [*into, f"--target={self._first_process()}", "--"]
+        words = [*into, f"--target={self.first_process()}", "--"]
         if node:
             pid = self.state()["running"].get(f"node-{node}")
             if pid is None:
@@ -320,7 +226,7 @@ class Bench:
                 raise BenchError(state["problem"])
             if state["phase"] != "running" and not self.runs():
                 raise BenchError(f"the first process has ended:\n{last_lines(self.files.log('machine'))}")
-            return state["phase"] == "running"
+            return bool(state["phase"] == "running")
 
         wait_for("the control plane", up, timeout_s=START_S)
         say("installing DNS, NetworkPolicy, the device plugins and the KubeRay operator")
@@ -331,12 +237,12 @@ class Bench:
         self.wait_for("the nodes' devices", self._devices_offered, timeout_s=NODES_READY_S)
 
     def _all_ready(self) -> bool:
-        found = self.list("nodes")
+        found = self.objects("nodes")
         ready = [c["status"] for node in found for c in node["status"]["conditions"] if c["type"] == "Ready"]
         return ready == ["True"] * len(self.nodes)
 
     def _devices_offered(self) -> bool:
-        offered = {node["metadata"]["name"]: node["status"]["allocatable"] for node in self.list("nodes")}
+        offered = {node["metadata"]["name"]: node["status"]["allocatable"] for node in self.objects("nodes")}
         return all(
             int(offered[node.name].get(resource, 0)) == count
             for node in self.nodes
@@ -370,7 +276,7 @@ class Bench:
             return None
         return int(pid) if _started_at(int(pid)) == started else None
 
-    def _first_process(self) -> int:
+    def first_process(self) -> int:
         pid = self._pid()
         children = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="utf-8").split() if pid else []
         if not children:

@@ -74,7 +74,7 @@ def prepare(folder: Path, ray_image: str) -> list[Image]:
         build.BuildError: a program cannot be built.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    programs = (
+    programs: tuple[tuple[str, str, str, dict[str, str]], ...] = (
         (operator_image(), "kuberay-operator", "/manager", {"User": "65532:65532"}),
         (COREDNS, "coredns", "/coredns", {}),
         (DEVICE_PLUGIN, "device-plugin", "/device-plugin", {}),
