@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.cluster.bench import prerequisites
 from tests.cluster.bench.bench import Bench
 from tests.cluster.bench.prerequisites import PrerequisiteError
 from tests.cluster.release import Space
@@ -17,12 +18,13 @@ from tests.cluster.spaces import FAILED, made_space, wait_until_gone
 def bench() -> Iterator[Bench]:
     """The bench that runs already (`make cluster-up`), which stays, or one for this session."""
     found = Bench("demo")
-    if found.runs():
-        found.check()
-        yield found
-        wait_until_gone(found)
-        return
     try:
+        prerequisites.check(found.files)
+        if found.runs():
+            found.check()
+            yield found
+            wait_until_gone(found)
+            return
         found.up()
     except PrerequisiteError as missing:
         if os.environ.get("CI", "").lower() in {"true", "1"}:

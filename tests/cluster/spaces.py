@@ -6,13 +6,14 @@ import re
 import shutil
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import pytest
 
 from tests.cluster.bench import layout
 from tests.cluster.bench.addons import OPERATOR_NAMESPACE
 from tests.cluster.bench.bench import Bench
+from tests.cluster.bench.layout import BenchError
 from tests.cluster.release import CLAIM, Space
 
 FAILED = pytest.StashKey[bool]()
@@ -70,10 +71,11 @@ def made_space(bench: Bench, node: pytest.Item | pytest.Collector) -> Iterator[S
         raise
     finally:
         if node.stash.get(FAILED, False):
-            kept = bench.collect(words, (name, OPERATOR_NAMESPACE))
-            for job in made.names("rayjobs"):
-                (kept / f"{job}.driver.log").write_text(made.log(job), encoding="utf-8")
+            kept = bench.collect(name, (name, OPERATOR_NAMESPACE))
             print(f"objects, events and logs of the test: {kept}")
+            with suppress(BenchError):
+                for job in made.names("rayjobs"):
+                    (kept / f"{job}.driver.log").write_text(made.log(job), encoding="utf-8")
         # Not waited for: pods may take their grace period, and the next test need not.
         bench.kubectl("delete", "namespace", name, "--wait=false")
 
@@ -86,7 +88,8 @@ def wait_until_gone(bench: Bench) -> None:
     """
     selector = f"--selector={LABEL}"
     wait = ("wait", "namespace", selector, "--for=delete", f"--timeout={GONE_S}s")
+    made = bench.kubectl("get", "persistentvolume", selector, "--output=name").split()
     bench.kubectl(*wait, timeout_s=GONE_S + 10)
     bench.kubectl("delete", "persistentvolume", selector)
-    for folder in bench.files.shared.iterdir():
-        shutil.rmtree(folder)
+    for volume in made:
+        shutil.rmtree(bench.files.shared / volume.rpartition("/")[2], ignore_errors=True)

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.cluster.bench import cgroups, hardware, images, prerequisites
+from tests.cluster.bench.bench import Bench
 from tests.cluster.bench.layout import BenchError, Layout
 from tests.cluster.bench.processes import run, wait_for
 
@@ -81,6 +82,20 @@ def test_everything_that_is_missing_is_told_at_once(tmp_path: Path, monkeypatch:
 def test_every_package_that_is_looked_for_is_one_that_ci_installs() -> None:
     listed = set(prerequisites.PACKAGES.read_text(encoding="utf-8").split())
     assert listed == {*prerequisites.PROGRAMS, "containernetworking-plugins", "busybox-static"}
+
+
+def test_a_bench_that_was_never_started_does_not_run(tmp_path: Path) -> None:
+    """As in every fresh checkout: there is no working folder, and asking makes none."""
+    bench = Bench("demo", Layout(tmp_path / "none"))
+    assert not bench.runs()
+    bench.down()
+    assert not (tmp_path / "none").exists()
+
+
+def test_settings_of_the_persons_own_tools_stay_outside(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("HTTPS_PROXY", "no_proxy", "HELM_KUBECONTEXT", "KUBECONFIG", "ETCD_NAME"):
+        monkeypatch.setenv(name, "elsewhere")
+    assert "elsewhere" not in run("env")
 
 
 def test_a_wait_is_bounded_and_says_what_for() -> None:

@@ -155,8 +155,7 @@ def _machine() -> dict[str, str]:
 
 
 def _groups(bench: Bench) -> list[Path]:
-    places = [hierarchy / cgroups.PARENT / bench.files.identity for hierarchy in cgroups.hierarchies()]
-    return [place for place in places if place.exists()]
+    return list(cgroups.MOUNT.glob(f"**/{cgroups.PARENT}/{bench.files.identity}"))
 
 
 def _read(path: Path) -> bytes:

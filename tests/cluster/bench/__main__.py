@@ -35,9 +35,8 @@ def main() -> int:
     at = next((place for place, word in enumerate(own, 1) if word in TOOLS), len(own))
     options = parser.parse_args(own[:at])
     options.words = own[at:]
-    bench = Bench(options.environment)
     try:
-        return _run(bench, options)
+        return _run(Bench(options.environment), options)
     except (BenchError, build.BuildError) as problem:
         print(f"error: {problem}", file=sys.stderr)
         return 1

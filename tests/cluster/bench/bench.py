@@ -119,6 +119,8 @@ class Bench(Cluster):
 
     def runs(self) -> bool:
         """Whether its processes are there, ready or not."""
+        if not self.files.lock.exists():
+            return False
         try:
             with self._claimed():
                 return False

@@ -31,6 +31,13 @@ def hierarchies() -> list[Path]:
     return found
 
 
+def _with_hybrid() -> list[Path]:
+    """All hierarchies: on a machine with both versions, runc makes groups in the second one too."""
+    mounts = [line.split() for line in Path("/proc/mounts").read_text(encoding="utf-8").splitlines()]
+    second = [Path(where) for _, where, kind, *_ in mounts if kind == "cgroup2"]
+    return list(dict.fromkeys([*hierarchies(), *second]))
+
+
 def make(bench: str, node: str) -> str:
     """Make a node's group everywhere; the path of it as the kubelet's `cgroupRoot`."""
     below = [PARENT, bench, node]
@@ -54,7 +61,7 @@ def remove(bench: str, *, timeout_s: float = 20) -> list[Path]:
     deadline = time.monotonic() + timeout_s
     while True:
         left = []
-        for hierarchy in hierarchies():
+        for hierarchy in _with_hybrid():
             top = hierarchy / PARENT / bench
             if not top.is_dir():
                 continue

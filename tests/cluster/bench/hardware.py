@@ -58,7 +58,10 @@ def nodes_of(environment: str) -> list[Node]:
     Raises:
         BenchError: there is no rendered ClusterConfig, or it names an instance type that the catalogue lacks.
     """
-    declared = yaml.safe_load((ROOT / "environments" / environment / "environment.yaml").read_text(encoding="utf-8"))
+    file = ROOT / "environments" / environment / "environment.yaml"
+    if not file.is_file():
+        raise BenchError(f"there is no environment {environment}: {file.relative_to(ROOT)} is missing")
+    declared = yaml.safe_load(file.read_text(encoding="utf-8"))
     path = ROOT / "eksctl" / f"{declared['cluster']}.yaml"
     if not path.is_file():
         raise BenchError(f"there is no {path.relative_to(ROOT)}: only the nodes of a rendered ClusterConfig are made")

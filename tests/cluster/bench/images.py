@@ -73,7 +73,10 @@ def prepare(folder: Path, ray_image: str) -> list[Image]:
         BenchError: a part of one is missing on this machine.
         build.BuildError: a program cannot be built.
     """
+    os.umask(0o022)  # pods run as other users than the one who starts the bench
     folder.mkdir(parents=True, exist_ok=True)
+    for left in folder.glob(".*"):  # of a start that was stopped; one bench prepares at a time in a folder
+        shutil.rmtree(left)
     programs: tuple[tuple[str, str, str, dict[str, str]], ...] = (
         (operator_image(), "kuberay-operator", "/manager", {"User": "65532:65532"}),
         (COREDNS, "coredns", "/coredns", {}),
@@ -164,7 +167,8 @@ def _busybox(folder: Path) -> Path:
         _link(BUSYBOX_PROGRAM, scratch / "bin" / "busybox")
         for applet in APPLETS:
             (scratch / "bin" / applet).symlink_to("busybox")
-        (scratch / "tmp").mkdir(mode=0o1777)
+        (scratch / "tmp").mkdir()
+        (scratch / "tmp").chmod(0o1777)
         scratch.replace(root)
     return root
 
@@ -192,7 +196,7 @@ def _ray(folder: Path, venv: Path) -> Path:
     for name in ("proc", "sys", "dev", "run", "root", "etc/ssl"):
         (scratch / name).mkdir(parents=True, exist_ok=True)
     for name in ("tmp", "var/tmp", "dev/shm"):
-        (scratch / name).mkdir(parents=True)
+        (scratch / name).mkdir(parents=True, exist_ok=True)  # there when the checkout is in such a folder
         (scratch / name).chmod(0o1777)
     etc = {
         "passwd": "root:x:0:0:root:/root:/bin/bash\nray:x:1000:100:ray:/tmp:/bin/bash\n",

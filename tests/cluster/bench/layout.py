@@ -57,7 +57,7 @@ class Layout:
     @classmethod
     def default(cls) -> Layout:
         """`BENCH_DIR`, else `.bench` in the checkout: the training image is made of hard links to its .venv."""
-        return cls(Path(os.environ.get("BENCH_DIR") or ROOT / ".bench").absolute())
+        return cls(Path(os.environ.get("BENCH_DIR") or ROOT / ".bench").resolve())
 
     @property
     def identity(self) -> str:

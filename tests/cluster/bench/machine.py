@@ -42,6 +42,8 @@ class Machine:
     plan: dict[str, Any]
     running: dict[str, int] = field(default_factory=dict)
     children: dict[int, str] = field(default_factory=dict)
+    # Kept: Python itself would reap a process whose object is gone, and `_watch` would never hear of its end.
+    processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
     ended: dict[str, int] = field(default_factory=dict)
     phase: str = "starting"
     problem: str = ""
@@ -50,6 +52,7 @@ class Machine:
         process = start(command, self.files.log(component), cwd=cwd)
         self.running[component] = process.pid
         self.children[process.pid] = component
+        self.processes.append(process)
         self.report()
         return process
 

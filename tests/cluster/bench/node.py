@@ -47,6 +47,10 @@ DISK = {
 }
 
 
+# Python itself would reap a process whose object is gone, and `_watch` would never hear of its end.
+_kept: list[subprocess.Popen[bytes]] = []
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
@@ -141,10 +145,12 @@ def _programs(files: Layout, plan: dict[str, Any], node: dict[str, Any]) -> dict
         path.write_text(text, encoding="utf-8")
 
     children: dict[int, str] = {}
+    _kept.clear()
 
     def begin(component: str, *command: str | Path) -> subprocess.Popen[bytes]:
         process = start(command, files.log(f"{component}-{name}"))
         children[process.pid] = component
+        _kept.append(process)
         return process
 
     containerd = begin("containerd", "containerd", "--config", disk / "containerd.toml")

@@ -14,6 +14,19 @@ from tests.cluster.bench.layout import BenchError
 T = TypeVar("T")
 
 
+# Settings of the person's own tools: proxies, another cluster, another containerd.
+_FOREIGN = ("ETCD_", "HELM_", "KUBE", "CONTAINERD_", "CONTAINER_RUNTIME_")
+
+
+def environment() -> dict[str, str]:
+    """This process's environment without what would lead the bench's programs elsewhere."""
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if not name.upper().endswith("_PROXY") and not name.startswith(_FOREIGN)
+    }
+
+
 def run(*command: str | Path, text: str = "", timeout_s: float = 60, check: bool = True) -> str:
     """Standard output of a command.
 
@@ -22,7 +35,16 @@ def run(*command: str | Path, text: str = "", timeout_s: float = 60, check: bool
     """
     words = [str(word) for word in command]
     try:
-        done = subprocess.run(words, input=text, capture_output=True, text=True, timeout=timeout_s, check=False)
+        done = subprocess.run(
+            words,
+            input=text,
+            capture_output=True,
+            encoding="utf-8",
+            errors="replace",  # a pod may print anything
+            timeout=timeout_s,
+            check=False,
+            env=environment(),
+        )
     except FileNotFoundError as missing:
         raise BenchError(f"{words[0]} is not installed") from missing
     except subprocess.TimeoutExpired as late:
@@ -42,7 +64,7 @@ def start(
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
-            env={**os.environ, **(env or {})},
+            env={**environment(), **(env or {})},
             cwd=cwd,
             start_new_session=True,
         )
