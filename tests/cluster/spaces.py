@@ -70,14 +70,21 @@ def made_space(bench: Bench, node: pytest.Item | pytest.Collector) -> Iterator[S
         node.stash[FAILED] = True
         raise
     finally:
-        if node.stash.get(FAILED, False):
-            kept = bench.collect(name, (name, OPERATOR_NAMESPACE))
-            print(f"objects, events and logs of the test: {kept}")
-            with suppress(BenchError):
-                for job in made.names("rayjobs"):
-                    (kept / f"{job}.driver.log").write_text(made.log(job), encoding="utf-8")
-        # Not waited for: pods may take their grace period, and the next test need not.
-        bench.kubectl("delete", "namespace", name, "--wait=false")
+        try:
+            if node.stash.get(FAILED, False):
+                _keep(made)
+        finally:
+            # Not waited for: pods may take their grace period, and the next test need not.
+            bench.kubectl("delete", "namespace", name, "--wait=false")
+
+
+def _keep(made: Space) -> None:
+    """Write what the namespace holds to a folder, and name it."""
+    kept = made.bench.collect(made.name, (made.name, OPERATOR_NAMESPACE))
+    print(f"objects, events and logs of the test: {kept}")
+    with suppress(BenchError):
+        for job in made.names("rayjobs"):
+            (kept / f"{job}.driver.log").write_text(made.log(job), encoding="utf-8")
 
 
 def wait_until_gone(bench: Bench) -> None:
