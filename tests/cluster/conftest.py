@@ -11,7 +11,7 @@ from tests.cluster.bench import prerequisites
 from tests.cluster.bench.bench import Bench
 from tests.cluster.bench.prerequisites import PrerequisiteError
 from tests.cluster.release import Space
-from tests.cluster.spaces import FAILED, made_space, wait_until_gone
+from tests.cluster.spaces import FAILED, KEPT, made_space, wait_until_gone
 
 
 @pytest.fixture(scope="session")
@@ -51,3 +51,10 @@ def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
         for node in item.listchain():
             node.stash[FAILED] = True
     return report
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    if kept := config.stash.get(KEPT, []):
+        terminalreporter.section("objects, events and logs of failed tests on the bench")
+        for line in kept:
+            terminalreporter.line(line)

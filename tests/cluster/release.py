@@ -145,18 +145,22 @@ class Space:
         version = yaml.safe_load((ROOT / "environments" / "demo" / "version.yaml").read_text(encoding="utf-8"))
         return f"{version['image']['repository']}:{version['image']['tag']}"
 
-    def busybox(self, name: str, command: str = "sleep 3600", *, node: str = "") -> Object:
-        """A running pod that is nobody's, on `node` if given; its only label is its name."""
+    def make_pod(self, name: str, container: Object, *, node: str = "") -> None:
+        """A pod that is nobody's, on `node` if given, whatever its taints; its only label is its name."""
         spec: Object = {
             "terminationGracePeriodSeconds": 0,
             "automountServiceAccountToken": False,
             "tolerations": [{"operator": "Exists"}],
-            "containers": [{"name": "busybox", "image": BUSYBOX, "command": ["sh", "-c", command]}],
+            "containers": [{"name": "main", **container}],
         }
         if node:
             spec["nodeSelector"] = {"kubernetes.io/hostname": node}
         pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "labels": {"name": name}}, "spec": spec}
         self.bench.apply(pod, namespace=self.name)
+
+    def busybox(self, name: str, command: str = "sleep 3600", *, node: str = "") -> Object:
+        """Such a pod that runs a command of busybox, ready."""
+        self.make_pod(name, {"image": BUSYBOX, "command": ["sh", "-c", command]}, node=node)
         self.kubectl("wait", f"pod/{name}", "--for=condition=Ready", "--timeout=60s", timeout_s=70)
         found = self.bench.get("pods", name, self.name)
         assert found is not None

@@ -7,6 +7,8 @@ import shutil
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,6 +20,8 @@ from tests.cluster.release import CLAIM, Space
 
 FAILED = pytest.StashKey[bool]()
 """Set on every node of a failed test, from the session down, by the hook in conftest.py."""
+KEPT = pytest.StashKey[list[str]]()
+"""Set on the session's configuration: folders with what namespaces of failed tests held, for the summary."""
 
 GONE_S = 120
 LABEL = "bench/test"
@@ -72,31 +76,46 @@ def made_space(bench: Bench, node: pytest.Item | pytest.Collector) -> Iterator[S
     finally:
         try:
             if node.stash.get(FAILED, False):
-                _keep(made)
+                node.config.stash.setdefault(KEPT, []).append(f"{node.nodeid}: {_keep(made)}")
         finally:
             # Not waited for: pods may take their grace period, and the next test need not.
             bench.kubectl("delete", "namespace", name, "--wait=false")
 
 
-def _keep(made: Space) -> None:
-    """Write what the namespace holds to a folder, and name it."""
+def _keep(made: Space) -> Path:
+    """Write what the namespace holds to a folder; its path."""
     kept = made.bench.collect(made.name, (made.name, OPERATOR_NAMESPACE))
-    print(f"objects, events and logs of the test: {kept}")
     with suppress(BenchError):
         for job in made.names("rayjobs"):
             (kept / f"{job}.driver.log").write_text(made.log(job), encoding="utf-8")
+    return kept
 
 
 def wait_until_gone(bench: Bench) -> None:
     """Wait until every namespace made here is gone, and remove its volume and files: the end of a session.
 
     Raises:
-        BenchError: one is held, most likely by a finalizer.
+        BenchError: one is held; with what holds it. The others are gone, with all that was theirs.
     """
-    selector = f"--selector={LABEL}"
-    wait = ("wait", "namespace", selector, "--for=delete", f"--timeout={GONE_S}s")
-    made = bench.kubectl("get", "persistentvolume", selector, "--output=name").split()
-    bench.kubectl(*wait, timeout_s=GONE_S + 10)
-    bench.kubectl("delete", "persistentvolume", selector)
-    for volume in made:
-        shutil.rmtree(bench.files.shared / volume.rpartition("/")[2], ignore_errors=True)
+
+    def held() -> dict[str, dict[str, Any]]:
+        return {found["metadata"]["name"]: found for found in bench.objects("namespaces", selector=LABEL)}
+
+    with suppress(BenchError):  # told below, with the reason
+        bench.wait_for("the namespaces of the tests to be gone", lambda: not held(), timeout_s=GONE_S)
+    left = held()
+    volumes = bench.kubectl("get", "persistentvolume", f"--selector={LABEL}", "--output=name").split()
+    gone = [name for volume in volumes if (name := volume.rpartition("/")[2]) not in left]
+    if gone:
+        bench.kubectl("delete", "persistentvolume", *gone)
+    for name in gone:
+        shutil.rmtree(bench.files.shared / name, ignore_errors=True)
+    if left:
+        why = [f"{name}: {_holders(found)}" for name, found in left.items()]
+        raise BenchError(f"namespaces are held after {GONE_S} s:\n  " + "\n  ".join(why))
+
+
+def _holders(namespace: dict[str, Any]) -> str:
+    """What Kubernetes says of a namespace that does not go."""
+    conditions = namespace["status"].get("conditions", ())
+    return " ".join(c["message"] for c in conditions if c["status"] == "True") or "no reason given"

@@ -79,6 +79,24 @@ def test_everything_that_is_missing_is_told_at_once(tmp_path: Path, monkeypatch:
     assert "GO=/nowhere/go" in text
 
 
+def test_places_where_a_bench_cannot_be_are_told_with_what_to_set(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def told(folder: Path) -> str:
+        with pytest.raises(prerequisites.PrerequisiteError) as raised:
+            prerequisites.check(Layout(folder))
+        return str(raised.value)
+
+    file = tmp_path / "file"
+    file.touch()
+    assert f"a folder at {file}, which is a file: set BENCH_DIR" in told(file)
+    assert f"a folder at {file}, which is a file: set BENCH_DIR" in told(file / "below")
+    monkeypatch.setenv("XDG_CACHE_HOME", "/var/lib/cache")
+    text = told(Path("/run/bench"))
+    assert "a place for the working folder outside of /run, which is hidden inside the bench: set BENCH_DIR" in text
+    assert "a place for the built programs outside of /var/lib, which is hidden inside the bench: set XDG_" in text
+
+
 def test_every_package_that_is_looked_for_is_one_that_ci_installs() -> None:
     listed = set(prerequisites.PACKAGES.read_text(encoding="utf-8").split())
     assert listed == {*prerequisites.PROGRAMS, "containernetworking-plugins", "busybox-static"}

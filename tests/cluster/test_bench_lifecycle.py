@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cluster.bench import bench as bench_module
 from tests.cluster.bench import cgroups
 from tests.cluster.bench.bench import Bench
 from tests.cluster.bench.hardware import nodes_of
@@ -91,10 +92,29 @@ def test_a_second_start_in_the_same_folder_is_refused(small: Bench) -> None:
     small.check()
 
 
+def test_it_ends_the_one_that_it_started_and_no_other(small: Bench) -> None:
+    small.up()
+    other = Bench("demo", small.files, nodes=small.nodes)
+    other.down()  # started none: ends whichever runs there
+    assert not small.runs()
+    with other:
+        small.down()
+        other.check()
+    assert not other.runs()
+
+
+def test_a_start_elsewhere_is_not_taken_for_a_bench_to_end(small: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    small.files.folder.mkdir()
+    monkeypatch.setattr(bench_module, "END_S", 1)
+    with small._claimed(), pytest.raises(BenchError, match="another process is starting one in"):
+        Bench("demo", small.files, nodes=small.nodes).down()
+
+
 def test_a_bench_ends_with_a_killed_owner_and_the_next_start_cleans_up(small: Bench) -> None:
     small.files.folder.mkdir()
-    arguments = [str(small.files.folder), str(small.files.images)]
-    owner = subprocess.Popen([sys.executable, "-c", OWNER, *arguments], stdout=subprocess.PIPE, text=True, cwd=ROOT)
+    arguments = [sys.executable, "-c", OWNER, str(small.files.folder), str(small.files.images)]
+    closed = ["sh", "-c", 'exec "$@" <&-', "sh"]  # standard input, as under some schedulers
+    owner = subprocess.Popen([*closed, *arguments], stdout=subprocess.PIPE, text=True, cwd=ROOT)
     assert owner.stdout is not None
     assert owner.stdout.readline() == "up\n"
     assert small.runs()
@@ -118,6 +138,11 @@ def test_a_bench_whose_first_process_is_killed_leaves_no_process(small: Bench) -
         small.check()
     left = [p for p in Path("/proc").glob("[0-9]*/cmdline") if str(small.files.folder).encode() in _read(p)]
     assert not left
+    for damaged in (small.files.pid, small.files.state):  # as a full disk or a power cut leaves them
+        damaged.write_text("{", encoding="utf-8")
+    assert small.state()["phase"] == "not started"
+    Bench("demo", small.files, nodes=small.nodes).down()
+    assert not small.files.run.exists()
 
 
 def test_a_component_that_ends_is_told_with_its_log(small: Bench) -> None:

@@ -6,7 +6,7 @@ import json
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -15,7 +15,6 @@ import pytest
 from generator import catalog
 from generator.resolve import node_room
 from tests.cluster.bench.bench import Bench
-from tests.cluster.bench.hardware import Node
 from tests.cluster.bench.node_config import PAUSE_IMAGE
 from tests.cluster.release import Object, Space, node_of, unschedulable
 from tests.helm import ROOT
@@ -59,7 +58,8 @@ def test_the_room_that_the_generator_counts_is_the_room_that_the_scheduler_finds
             )
         ):
             name = f"{node.group}-{number}"
-            _ask(space, name, node, {"cpu": f"{cpu_m}m", "memory": f"{memory_mib}Mi"})
+            requests = {"cpu": f"{cpu_m}m", "memory": f"{memory_mib}Mi"}
+            space.make_pod(name, {"image": PAUSE_IMAGE, "resources": {"requests": requests}}, node=node.name)
             _judged(space, name)
             pod = space.bench.get("pods", name, space.name)
             assert pod is not None
@@ -126,19 +126,6 @@ def _errors(root: Path, old: str, new: str) -> list[tuple[str, str]]:
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, cwd=ROOT)
     findings = json.loads(done.stdout)["findings"]
     return [(finding["code"], finding["path"]) for finding in findings if finding["severity"] == "error"]
-
-
-def _ask(space: Space, name: str, node: Node, requests: Mapping[str, str]) -> None:
-    """A pod that may run on `node` only and asks for `requests` there."""
-    spec: Object = {
-        "terminationGracePeriodSeconds": 0,
-        "automountServiceAccountToken": False,
-        "nodeSelector": {"kubernetes.io/hostname": node.name},
-        "tolerations": [{"operator": "Exists"}],
-        "containers": [{"name": "asks", "image": PAUSE_IMAGE, "resources": {"requests": dict(requests)}}],
-    }
-    pod: Object = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
-    space.bench.apply(pod, namespace=space.name)
 
 
 def _judged(space: Space, name: str) -> None:

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 
-from tests.cluster.bench import prerequisites
+from tests.cluster.bench import prerequisites, processes
 from tests.cluster.bench.bench import Bench
 from tests.cluster.bench.layout import BenchError
 from tests.cluster.tools import build
@@ -43,6 +43,8 @@ def main() -> int:
 
 
 def _run(bench: Bench, options: argparse.Namespace) -> int:
+    if os.geteuid() != 0:
+        raise BenchError("a bench is root's: run this as root")
     if options.command == "check":
         prerequisites.check(bench.files)
         print("this machine has what the test bench needs")
@@ -61,7 +63,8 @@ def _run(bench: Bench, options: argparse.Namespace) -> int:
         for name, status in state["ended"].items():
             print(f"  {name} ended with {status}; its log: {bench.files.log(name)}")
     elif options.command == "shell":
-        environment = {**os.environ, "KUBECONFIG": str(bench.files.kubeconfig("admin"))}
+        path = f"{bench.files.programs}:{os.environ.get('PATH', '')}"
+        environment = {**processes.environment(), **bench.settings(), "PATH": path}
         return subprocess.run(bench.inside("bash", node=options.node), env=environment, check=False).returncode
     else:
         return subprocess.run(bench.tool(options.command, *options.words), check=False).returncode

@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 MANIFESTS = Path(__file__).parent / "manifests"
 OPERATOR_NAMESPACE = "kuberay-system"
 ROLLED_OUT = (
-    ("kube-system", "deployment/coredns"),
-    ("kube-system", "daemonset/kube-network-policies"),
-    ("kube-system", "daemonset/nvidia-device-plugin"),
-    ("kube-system", "daemonset/aws-efa-k8s-device-plugin"),
-    (OPERATOR_NAMESPACE, "deployment/kuberay-operator"),
+    ("deployments", "coredns", "kube-system"),
+    ("daemonsets", "kube-network-policies", "kube-system"),
+    ("daemonsets", "nvidia-device-plugin", "kube-system"),
+    ("daemonsets", "aws-efa-k8s-device-plugin", "kube-system"),
+    ("deployments", "kuberay-operator", OPERATOR_NAMESPACE),
 )
 READY_S = 120
 
@@ -62,10 +62,25 @@ def wait(bench: Bench) -> None:
     """Wait until everything runs.
 
     Raises:
-        BenchError: it does not in time.
+        BenchError: it does not in time, or a component of the bench has ended.
     """
-    for namespace, what in ROLLED_OUT:
-        bench.kubectl("rollout", "status", what, f"--timeout={READY_S}s", namespace=namespace, timeout_s=READY_S + 10)
+    for kind, name, namespace in ROLLED_OUT:
+        bench.wait_for(
+            f"{name} in {namespace}",
+            lambda kind=kind, name=name, namespace=namespace: _rolled_out(bench.get(kind, name, namespace)),
+            timeout_s=READY_S,
+            every_s=0.3,
+        )
+
+
+def _rolled_out(found: dict[str, Any] | None) -> bool:
+    """Whether the controller has seen a Deployment or DaemonSet, and every pod of it is available."""
+    if not found or found.get("status", {}).get("observedGeneration") != found["metadata"]["generation"]:
+        return False
+    status = found["status"]
+    if found["kind"] == "DaemonSet":
+        return bool(status.get("numberAvailable", 0) == status["desiredNumberScheduled"])
+    return bool(status.get("availableReplicas", 0) == found["spec"]["replicas"])
 
 
 def _device_plugins(bench: Bench) -> list[dict[str, Any]]:

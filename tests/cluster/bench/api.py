@@ -25,6 +25,8 @@ GROUPS = {
     "pods": "api/v1",
     "secrets": "api/v1",
     "services": "api/v1",
+    "daemonsets": "apis/apps/v1",
+    "deployments": "apis/apps/v1",
     "jobs": "apis/batch/v1",
     "rayclusters": "apis/ray.io/v1",
     "rayjobs": "apis/ray.io/v1",

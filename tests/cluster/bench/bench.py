@@ -40,6 +40,10 @@ END_S = 30
 Say = Callable[[str], None]
 
 
+class FolderInUseError(BenchError):
+    """A bench runs in this working folder, or is being started there."""
+
+
 def _quietly(_text: str) -> None:
     """Say nothing."""
 
@@ -96,7 +100,8 @@ class Bench(Cluster):
             self._wait_until_ready(say)
         except (BenchError, build.BuildError, KeyboardInterrupt) as problem:
             self.collect("start", ("kube-system", addons.OPERATOR_NAMESPACE))
-            self.down()
+            with contextlib.suppress(BenchError):  # the first problem is the one to tell
+                self.down()
             if isinstance(problem, KeyboardInterrupt):
                 raise
             raise BenchError(f"{problem}\nlogs of every component: {self.files.logs}") from problem
@@ -104,18 +109,35 @@ class Bench(Cluster):
     def down(self) -> None:
         """End it and remove what it left, also when it was killed or never came up. The logs stay.
 
+        It is the bench that this object started; when it started none, the one that runs in the folder.
+
         Raises:
-            BenchError: something of it cannot be ended or removed.
+            BenchError: something of it cannot be ended or removed, or another process is just starting one there.
         """
-        if pid := self._pid():
-            # The first process goes with unshare, and with it the namespace and every process in it.
+        own = self._process
+        if pid := own.pid if own else self._pid():
+            # The first process goes with unshare, and with it the namespace and every process in it. The id of an own
+            # process is not used again before `_reap`.
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-        for process in filter(None, (self._process, *self._started)):
-            process.communicate(timeout=END_S)
-        if self.files.lock.exists():
-            wait_for("the bench's processes to end", lambda: not self.runs(), timeout_s=END_S)
-        self._clear()
+        for process in filter(None, (own, *self._started)):
+            _reap(process)
+        self._process, self._started = None, []
+        if not self.files.lock.exists():
+            return
+
+        def cleared() -> bool:
+            if own and self._pid():
+                return True  # somebody ended ours and started another
+            try:
+                with self._claimed():
+                    self._clear()
+            except FolderInUseError:
+                return False
+            return True
+
+        starting = f"another process is starting one in {self.files.folder}: end that one first"
+        wait_for("the bench's processes to end", cleared, timeout_s=END_S, hint=lambda: "" if self._pid() else starting)
 
     def runs(self) -> bool:
         """Whether its processes are there, ready or not."""
@@ -124,14 +146,14 @@ class Bench(Cluster):
         try:
             with self._claimed():
                 return False
-        except BenchError:
+        except FolderInUseError:
             return True
 
     def state(self) -> dict[str, Any]:
         """What its first process reports: `phase`, `problem`, `running` and `ended` components."""
         try:
             loaded: dict[str, Any] = json.loads(self.files.state.read_text(encoding="utf-8"))
-        except FileNotFoundError:
+        except (FileNotFoundError, ValueError):  # ValueError: damaged, as after a full disk
             return {"phase": "not started", "problem": "", "running": {}, "ended": {}}
         return loaded
 
@@ -199,6 +221,9 @@ class Bench(Cluster):
             "images": [{"name": i.name, "root": str(i.root), "marker": i.marker} for i in made],
         }
         self.files.plan.write_text(json.dumps(plan, indent=1), encoding="utf-8")
+        self.files.programs.mkdir()
+        for name in ("kubectl", "helm"):
+            (self.files.programs / name).symlink_to(programs[name])
 
     def _start(self, claim: int, owned: bool) -> None:
         """Start the first process. It holds the lock on `claim` from now on, and the lock ends with it."""
@@ -219,7 +244,9 @@ class Bench(Cluster):
                 start_new_session=True,
             )
         self._process = process  # keeps its standard input open; it ends when that is closed
-        (self.files.run / "pid").write_text(f"{process.pid} {_started_at(process.pid)}\n", encoding="utf-8")
+        part = self.files.pid.with_suffix(".part")
+        part.write_text(f"{process.pid} {_started_at(process.pid)}\n", encoding="utf-8")
+        part.replace(self.files.pid)
 
     def _wait_until_ready(self, say: Say) -> None:
         def up() -> bool:
@@ -258,14 +285,19 @@ class Bench(Cluster):
         """Hold the lock of this folder.
 
         Raises:
-            BenchError: a bench runs there.
+            FolderInUseError: a bench runs there.
         """
-        descriptor = os.open(self.files.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        opened = os.open(self.files.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        # The first process inherits it: it must not be one of the standard streams, as where those are closed.
+        descriptor = fcntl.fcntl(opened, fcntl.F_DUPFD_CLOEXEC, 3)
+        os.close(opened)
         try:
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                raise BenchError(f"a bench runs in {self.files.folder} already: make cluster-down ends it") from None
+                raise FolderInUseError(
+                    f"a bench runs in {self.files.folder} already: make cluster-down ends it"
+                ) from None
             yield descriptor
         finally:
             os.close(descriptor)
@@ -273,10 +305,11 @@ class Bench(Cluster):
     def _pid(self) -> int | None:
         """Process id of unshare, the parent of the first process; None when it is not there any more."""
         try:
-            pid, started = (self.files.run / "pid").read_text(encoding="utf-8").split()
-        except FileNotFoundError:
+            number, started = self.files.pid.read_text(encoding="utf-8").split()
+            pid = int(number)
+        except (FileNotFoundError, ValueError):  # ValueError: damaged
             return None
-        return int(pid) if _started_at(int(pid)) == started else None
+        return pid if _started_at(pid) == started else None
 
     def first_process(self) -> int:
         pid = self._pid()
@@ -293,6 +326,13 @@ class Bench(Cluster):
         shutil.rmtree(self.files.run, ignore_errors=True)
         if self.files.run.exists():
             raise BenchError(f"cannot remove {self.files.run}: is a folder of it still in use?")
+
+
+def _reap(process: subprocess.Popen[bytes]) -> None:
+    try:
+        process.communicate(timeout=END_S)
+    except subprocess.TimeoutExpired as late:
+        raise BenchError(f"process {process.pid} was killed and has not ended within {END_S} s") from late
 
 
 def _started_at(pid: int) -> str:

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import contextlib
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 MOUNT = Path("/sys/fs/cgroup")
 PARENT = "ray-train-bench"
+TRIES = 5
 
 
 def version() -> int:
@@ -40,20 +42,29 @@ def _with_hybrid() -> list[Path]:
 
 def make(bench: str, node: str) -> str:
     """Make a node's group everywhere; the path of it as the kubelet's `cgroupRoot`."""
-    below = [PARENT, bench, node]
+    below = (PARENT, bench, node)
     for hierarchy in hierarchies():
-        group = hierarchy
-        for name in below:
-            parent, group = group, group / name
-            if version() == 2:
-                # A group may pass on only the controllers that it got, so from the top down.
-                controllers = (parent / "cgroup.controllers").read_text(encoding="utf-8").split()
-                _write(parent / "cgroup.subtree_control", " ".join(f"+{c}" for c in controllers))
-            group.mkdir(exist_ok=True)
-            for file in ("cpuset.cpus", "cpuset.mems"):
-                if version() == 1 and (group / file).exists():  # empty in a new group, which then can hold no process
-                    _write(group / file, (parent / file).read_text(encoding="utf-8").strip())
+        for _ in range(TRIES):
+            with contextlib.suppress(FileNotFoundError):  # a bench that ends at this moment removed the empty parent
+                _make(hierarchy, below)
+                break
+        else:
+            _make(hierarchy, below)
     return "/" + "/".join(below)
+
+
+def _make(hierarchy: Path, below: Sequence[str]) -> None:
+    group = hierarchy
+    for name in below:
+        parent, group = group, group / name
+        if version() == 2:
+            # A group may pass on only the controllers that it got, so from the top down.
+            controllers = (parent / "cgroup.controllers").read_text(encoding="utf-8").split()
+            _write(parent / "cgroup.subtree_control", " ".join(f"+{c}" for c in controllers))
+        group.mkdir(exist_ok=True)
+        for file in ("cpuset.cpus", "cpuset.mems"):
+            if version() == 1 and (group / file).exists():  # empty in a new group, which then can hold no process
+                _write(group / file, (parent / file).read_text(encoding="utf-8").strip())
 
 
 def remove(bench: str, *, timeout_s: float = 20) -> list[Path]:

@@ -46,11 +46,15 @@ class Cluster:
         Raises:
             BenchError: the bench does not run.
         """
-        home = self.files.run / "helm"
-        settings = [f"HELM_{kind}_HOME={home / kind.lower()}" for kind in ("CACHE", "CONFIG", "DATA")]
-        settings.append(f"KUBECONFIG={self.files.kubeconfig('admin')}")
+        settings = [f"{name}={value}" for name, value in self.settings().items()]
         network = f"--net=/proc/{self.first_process()}/ns/net"
         return ["nsenter", network, "--", "env", *settings, str(build.program(name)), *words]
+
+    def settings(self) -> dict[str, str]:
+        """Environment in which kubectl and Helm are the administrator's, and leave the person's own files alone."""
+        home = self.files.run / "helm"
+        helm = {f"HELM_{kind}_HOME": str(home / kind.lower()) for kind in ("CACHE", "CONFIG", "DATA")}
+        return {**helm, "KUBECONFIG": str(self.files.kubeconfig("admin"))}
 
     def kubectl(
         self, *words: str, namespace: str = "", text: str = "", timeout_s: float = 60, check: bool = True

@@ -75,8 +75,13 @@ def prepare(folder: Path, ray_image: str) -> list[Image]:
     """
     os.umask(0o022)  # pods run as other users than the one who starts the bench
     folder.mkdir(parents=True, exist_ok=True)
-    for left in folder.glob(".*"):  # of a start that was stopped; one bench prepares at a time in a folder
-        shutil.rmtree(left)
+    with build.locked(folder / "lock"):  # several benches may share the folder
+        for left in folder.glob(".*"):  # of a start that was stopped
+            shutil.rmtree(left)
+        return _images(folder, ray_image)
+
+
+def _images(folder: Path, ray_image: str) -> list[Image]:
     programs: tuple[tuple[str, str, str, dict[str, str]], ...] = (
         (operator_image(), "kuberay-operator", "/manager", {"User": "65532:65532"}),
         (COREDNS, "coredns", "/coredns", {}),
@@ -160,7 +165,8 @@ def _one_program(folder: Path, program: Path, where: str) -> Path:
 
 
 def _busybox(folder: Path) -> Path:
-    root = folder / "busybox"
+    facts = [hashlib.sha256(BUSYBOX_PROGRAM.read_bytes()).hexdigest(), *APPLETS]
+    root = folder / f"busybox-{hashlib.sha256(' '.join(facts).encode()).hexdigest()[:12]}"
     if not root.exists():
         scratch = _scratch(root)
         (scratch / "bin").mkdir()
@@ -213,9 +219,11 @@ def _ray(folder: Path, venv: Path) -> Path:
 
 
 def _fingerprint(venv: Path) -> str:
-    """Changes when a package is installed, changed or removed, or the environment moves."""
-    packages = sorted(Path(sysconfig.get_path("platlib")).glob("*.dist-info"))
-    facts = [str(venv), sys.base_prefix, sys.version, *(f"{p.name} {p.stat().st_mtime_ns}" for p in packages)]
+    """Changes when a package of Python or Debian comes or goes, the environment moves, or this file changes."""
+    changing = [Path(__file__), Path("/var/lib/dpkg/status"), Path(sysconfig.get_path("platlib"))]
+    changing += sorted(Path(sysconfig.get_path("platlib")).glob("*.dist-info"))
+    facts = [str(venv), sys.base_prefix, sys.version]
+    facts += [f"{path} {path.stat().st_mtime_ns}" for path in changing if path.exists()]
     return hashlib.sha256("\n".join(facts).encode()).hexdigest()[:12]
 
 

@@ -85,6 +85,16 @@ class Layout:
         return self.run / "state.json"
 
     @property
+    def pid(self) -> Path:
+        """Process id of the first process's parent, and when that started."""
+        return self.run / "pid"
+
+    @property
+    def programs(self) -> Path:
+        """Folder with kubectl and helm, for a PATH."""
+        return self.run / "bin"
+
+    @property
     def plan(self) -> Path:
         """JSON that the first process reads: nodes, programs, images."""
         return self.run / "plan.json"

@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
+from generator.tools import cache_dir
 from tests.cluster.bench import cgroups
 from tests.cluster.bench.images import BUSYBOX_PROGRAM
 from tests.cluster.bench.layout import ROOT, BenchError, Layout
@@ -64,10 +66,18 @@ def _machine(files: Layout) -> list[str]:
     if "overlay" not in Path("/proc/filesystems").read_text(encoding="utf-8") and _fails("modprobe", "overlay"):
         found.append("overlayfs in the kernel: modprobe overlay")
     found += _control_groups()
-    for hidden in HIDDEN:
-        if files.folder.is_relative_to(hidden) or ROOT.is_relative_to(hidden):
-            found.append(f"a place outside of {hidden}, which is hidden inside the bench: set BENCH_DIR to it")
-    parent = next(p for p in [files.folder, *files.folder.parents] if p.is_dir())
+    for what, place, mend in (
+        ("the working folder", files.folder, "set BENCH_DIR to it"),
+        ("the checkout", ROOT, "move it"),
+        ("the built programs", cache_dir(), "set XDG_CACHE_HOME to it"),
+        ("the virtual environment", Path(sys.prefix), "make it there"),
+        ("Python", Path(sys.base_prefix), "install one there"),
+    ):
+        if hidden := next((hidden for hidden in HIDDEN if place.resolve().is_relative_to(hidden)), ""):
+            found.append(f"a place for {what} outside of {hidden}, which is hidden inside the bench: {mend}")
+    parent = next(p for p in [files.folder, *files.folder.parents] if p.exists())
+    if not parent.is_dir():
+        return [*found, f"a folder at {parent}, which is a file: set BENCH_DIR to another place"]
     free = shutil.disk_usage(parent).free / 2**30
     if free < FREE_GIB:
         found.append(f"{FREE_GIB} GiB free in {parent}, there are {free:.1f}: set BENCH_DIR to another place")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -54,9 +54,7 @@ def run(*command: str | Path, text: str = "", timeout_s: float = 60, check: bool
     return done.stdout
 
 
-def start(
-    command: Sequence[str | Path], log: Path, *, env: Mapping[str, str] | None = None, cwd: Path | None = None
-) -> subprocess.Popen[bytes]:
+def start(command: Sequence[str | Path], log: Path, *, cwd: Path | None = None) -> subprocess.Popen[bytes]:
     """Start a component in a session of its own, with all that it prints in `log`."""
     with log.open("ab") as output:
         return subprocess.Popen(
@@ -64,7 +62,7 @@ def start(
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
-            env={**environment(), **(env or {})},
+            env=environment(),
             cwd=cwd,
             start_new_session=True,
         )

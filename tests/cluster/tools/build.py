@@ -203,7 +203,7 @@ def build(tool: Tool) -> Path:
     go = find_go()
     _require_versions(go, tool)
     target.parent.mkdir(parents=True, exist_ok=True)
-    with _locked(target.with_name(f"{tool.name}.lock")):
+    with locked(target.with_name(f"{tool.name}.lock")):
         if target.exists():  # another process built it while this one waited
             return target
         # Written under another name and renamed: a build that is stopped leaves no half of the programs.
@@ -307,7 +307,7 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 
 @contextlib.contextmanager
-def _locked(path: Path) -> Iterator[None]:
+def locked(path: Path) -> Iterator[None]:
     """Hold an exclusive lock on a file; the lock goes with the process, however that ends."""
     with path.open("w") as handle:
         fcntl.flock(handle, fcntl.LOCK_EX)
