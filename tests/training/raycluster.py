@@ -29,6 +29,7 @@ class Cluster:
     """Logs, and Ray's own files: its socket names allow no long path."""
     address: str
     nodes: list[Process] = field(default_factory=list)
+    drivers: list[Process] = field(default_factory=list)
 
     def join(self, host: str, *, gpus: int = 0, private: Path | None = None, **env: str) -> Process:
         """Start a worker node with one CPU on a loopback address.
@@ -60,7 +61,38 @@ class Cluster:
             "RTD_PROCESSES_PER_NODE": "1",
             "RTD_STORAGE_KIND": "pvc",
         }
-        return self.started.start((*TRAIN, *FLAGS, *flags), log, **{**contract, **env})
+        driver = self.started.start((*TRAIN, *FLAGS, *flags), log, **{**contract, **env})
+        self.drivers.append(driver)
+        return driver
+
+    def end_drivers(self) -> None:
+        """End what a test left running: the ranks of its drivers would keep those of the next test waiting."""
+        for driver in self.drivers:
+            driver.kill()
+        self.drivers.clear()
+        until(lambda: not any(map(train_workers, self.nodes)), WAIT, "the ranks of ended drivers to end")
+
+
+def train_workers(node: Process) -> list[int]:
+    """Process ids of the ranks on a node: its descendants that Ray has titled so."""
+    parents: dict[int, int] = {}
+    ranks: list[int] = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            state, parent = stat.read_text().rpartition(")")[2].split()[:2]
+            title = (stat.parent / "cmdline").read_bytes()
+        except OSError:
+            continue  # ended meanwhile
+        parents[int(stat.parent.name)] = int(parent)
+        if b"RayTrainWorker" in title and state != "Z":
+            ranks.append(int(stat.parent.name))
+
+    def below(pid: int) -> bool:
+        while pid > 1 and pid != node.popen.pid:
+            pid = parents.get(pid, 0)
+        return pid == node.popen.pid
+
+    return [pid for pid in ranks if below(pid)]
 
 
 @contextmanager

@@ -16,8 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.training.processes import TRAIN, Process, Started, complete_steps, losses, record, until
-from tests.training.raycluster import FLAGS, WAIT, Cluster, running_head
+from tests.training.processes import TRAIN, Started, complete_steps, losses, record, until
+from tests.training.raycluster import FLAGS, WAIT, Cluster, running_head, train_workers
 
 pytestmark = [pytest.mark.ray, pytest.mark.usefixtures("ray_installed")]
 
@@ -40,7 +40,7 @@ def private(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def cluster(ray_installed: None, private: Path) -> Iterator[Cluster]:
+def shared_cluster(ray_installed: None, private: Path) -> Iterator[Cluster]:
     """Head and two worker nodes."""
     with running_head() as made:
         made.join("127.0.0.2")
@@ -48,26 +48,11 @@ def cluster(ray_installed: None, private: Path) -> Iterator[Cluster]:
         yield made
 
 
-def train_workers(node: Process) -> list[int]:
-    """Process ids of the ranks on a node: its descendants that Ray has titled so."""
-    parents: dict[int, int] = {}
-    ranks: list[int] = []
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            state, parent = stat.read_text().rpartition(")")[2].split()[:2]
-            title = (stat.parent / "cmdline").read_bytes()
-        except OSError:
-            continue  # ended meanwhile
-        parents[int(stat.parent.name)] = int(parent)
-        if b"RayTrainWorker" in title and state != "Z":
-            ranks.append(int(stat.parent.name))
-
-    def below(pid: int) -> bool:
-        while pid > 1 and pid != node.popen.pid:
-            pid = parents.get(pid, 0)
-        return pid == node.popen.pid
-
-    return [pid for pid in ranks if below(pid)]
+@pytest.fixture
+def cluster(shared_cluster: Cluster) -> Iterator[Cluster]:
+    """The shared cluster, with nothing that runs on it before and after the test."""
+    yield shared_cluster
+    shared_cluster.end_drivers()
 
 
 def test_without_a_cluster_it_starts_a_ray_of_its_own(tmp_path: Path, started: Started) -> None:
@@ -107,7 +92,8 @@ def test_a_run_survives_sigterm_sigkill_and_a_lost_rank(cluster: Cluster, tmp_pa
     # SIGKILL to the driver, as when the head is lost.
     second = cluster.train(tmp_path / "2.log", ENDLESS, RTD_RUN_PATH=str(path))
     until(lambda: complete_steps(path)[-1] > stopped, WAIT, f"a later checkpoint\n{second.output()}")
-    assert f"resumed at step {stopped} from" in second.output()
+    # Ray brings the lines of a rank to the driver when it gets round to it.
+    until(lambda: f"resumed at step {stopped} from" in second.output(), WAIT, f"the resume\n{second.output()}")
     os.kill(second.popen.pid, signal.SIGKILL)
     second.popen.wait(30)
     until(lambda: not any(map(train_workers, cluster.nodes)), WAIT, "the lost driver's ranks to end")
@@ -173,10 +159,11 @@ def test_a_node_that_is_taken_away_leaves_a_checkpoint_and_its_replacement_goes_
     driver = cluster.train(tmp_path / "log", ENDLESS, "--checkpoint-every=0", RTD_RUN_PATH=str(path))
     until(lambda: "step 3/" in driver.output(), WAIT, f"step 3\n{driver.output()}")
     os.kill(cluster.nodes[1].popen.pid, signal.SIGTERM)
-    until(lambda: "is taken away" in driver.output(), WAIT, f"the notice\n{driver.output()}")
+    notice = "saved, going on until the node is gone"
+    until(lambda: notice in driver.output(), WAIT, f"the notice\n{driver.output()}")
     saved = complete_steps(path)
-    assert saved
-    assert f"checkpoint of step {saved[0]} saved, going on until the node is gone" in driver.output()
+    assert f"checkpoint of step {saved[0]} {notice}" in driver.output()
+    assert "is taken away" in driver.output()
     cluster.join("127.0.0.4")
     until(lambda: f"resumed at step {saved[0]}" in driver.output(), WAIT, f"the resume\n{driver.output()}")
     os.kill(driver.popen.pid, signal.SIGTERM)
