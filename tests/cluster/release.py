@@ -101,7 +101,11 @@ class Space:
             assert seen in states or not over, f"{job} ended {seen}: {status}\n{self.log(job)}"
             return seen in states
 
-        self.bench.wait_for(f"{job} to be {' or '.join(states)}", reached, timeout_s=timeout_s)
+        def last_seen() -> str:
+            waiting = {pod["metadata"]["name"]: why for pod in self.pods(job) if (why := unschedulable(pod))}
+            return f"last seen: {seen or 'no state'}; without a node: {waiting or 'none'}"
+
+        self.bench.wait_for(f"{job} to be {' or '.join(states)}", reached, timeout_s=timeout_s, hint=last_seen)
         return seen
 
     def wait_for_step(self, job: str, step: int = 1) -> None:

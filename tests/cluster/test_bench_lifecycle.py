@@ -38,6 +38,12 @@ time.sleep(600)
 """
 
 
+# Starts one that stays, as `make cluster-up` does, and says when the control plane is there.
+STAYS = OWNER.replace("bench.up()", "bench.up(owned=False, say=lambda text: print(text, flush=True))").replace(
+    "import sys, time", "import signal, sys, time\nsignal.signal(signal.SIGTERM, signal.default_int_handler)"
+)
+
+
 @pytest.fixture
 def small(bench: Bench, tmp_path: Path) -> Iterator[Bench]:
     """A bench of one node, not started, that shares the images of the session's."""
@@ -106,7 +112,7 @@ def test_it_ends_the_one_that_it_started_and_no_other(small: Bench) -> None:
 def test_a_start_elsewhere_is_not_taken_for_a_bench_to_end(small: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     small.files.folder.mkdir()
     monkeypatch.setattr(bench_module, "END_S", 1)
-    with small._claimed(), pytest.raises(BenchError, match="another process is starting one in"):
+    with small._claimed(), pytest.raises(BenchError, match=rf"is held by {os.getpid()}, which starts one"):
         Bench("demo", small.files, nodes=small.nodes).down()
 
 
@@ -143,6 +149,29 @@ def test_a_bench_whose_first_process_is_killed_leaves_no_process(small: Bench) -
     assert small.state()["phase"] == "not started"
     Bench("demo", small.files, nodes=small.nodes).down()
     assert not small.files.run.exists()
+
+
+def test_a_start_that_is_told_to_end_takes_the_bench_with_it(small: Bench) -> None:
+    small.files.folder.mkdir()
+    arguments = [sys.executable, "-c", STAYS, str(small.files.folder), str(small.files.images)]
+    starting = subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, cwd=ROOT)
+    assert starting.stdout is not None
+    while "installing DNS" not in starting.stdout.readline():
+        assert starting.poll() is None
+    assert small.runs()
+    with pytest.raises(BenchError, match="is being started"):
+        small.check()
+    starting.terminate()
+    starting.communicate(timeout=60)
+    assert not small.runs()
+    assert not small.files.run.exists()
+
+
+def test_down_finds_a_bench_whose_pid_file_is_damaged(small: Bench) -> None:
+    small.up(owned=False)
+    small.files.pid.write_text("0 0", encoding="utf-8")
+    Bench("demo", small.files, nodes=small.nodes).down()
+    assert not small.runs()
 
 
 def test_a_component_that_ends_is_told_with_its_log(small: Bench) -> None:

@@ -6,8 +6,9 @@ One release goes through its life in the order of this file: a cluster takes a m
 from __future__ import annotations
 
 import base64
+import inspect
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -36,6 +37,11 @@ except urllib.error.HTTPError as error:
 """
 
 
+def names(function: Callable[..., Any]) -> list[str]:
+    """Names of a test's fixtures."""
+    return list(inspect.signature(function).parameters)
+
+
 @dataclass
 class Release:
     """The release, and the names of its jobs, the newest last."""
@@ -62,11 +68,17 @@ def _release(bench: Bench, request: pytest.FixtureRequest) -> Iterator[Release]:
 
 
 @pytest.fixture
-def release(_release: Release, request: pytest.FixtureRequest) -> Release:
+def release(request: pytest.FixtureRequest) -> Release:
     """The release as the tests before have left it."""
     if request.node.parent.stash.get(FAILED, False):
         pytest.skip("an earlier step of this release has failed")
-    return _release
+    steps = [name for name, it in vars(request.module).items() if name.startswith("test_") and "release" in names(it)]
+    selected = {item.name for item in request.session.items if item.parent is request.node.parent}
+    missing = [name for name in steps[: steps.index(request.node.name)] if name not in selected]
+    if missing:
+        pytest.fail(f"needs the steps before it ({', '.join(missing)}): run the whole file", pytrace=False)
+    made: Release = request.getfixturevalue("_release")
+    return made
 
 
 def test_networkpolicy_is_enforced_here(space: Space) -> None:

@@ -114,7 +114,8 @@ def test_the_only_system_node_carries_the_clusters_own_pods() -> None:
 def test_memory_is_written_canonically(value: int) -> None:
     text = memory_text(value)
     assert mib(text) == value
-    assert text.endswith("Gi") == (value % 1024 == 0)
+    assert text.endswith(("Gi", "Ti")) == (value % 1024 == 0)
+    assert text.endswith("Ti") == (value % 1024**2 == 0)
 
 
 STORAGE = st.one_of(

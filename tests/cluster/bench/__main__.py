@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -17,6 +18,7 @@ from tests.cluster.bench.layout import BenchError
 from tests.cluster.tools import build
 
 TOOLS = ("kubectl", "helm")
+INTERRUPTED = 130  # as a shell reports it
 
 
 def main() -> int:
@@ -37,9 +39,12 @@ def main() -> int:
     options.words = own[at:]
     try:
         return _run(Bench(options.environment), options)
-    except (BenchError, build.BuildError) as problem:
+    except (BenchError, build.BuildError, OSError) as problem:
         print(f"error: {problem}", file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return INTERRUPTED
 
 
 def _run(bench: Bench, options: argparse.Namespace) -> int:
@@ -49,15 +54,20 @@ def _run(bench: Bench, options: argparse.Namespace) -> int:
         prerequisites.check(bench.files)
         print("this machine has what the test bench needs")
     elif options.command == "up":
+        # A start that is told to end, ends as one that is interrupted: with all that it began.
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, signal.default_int_handler)
         began = time.monotonic()
         bench.up(owned=False, say=lambda text: print(f"{time.monotonic() - began:6.1f} s  {text}", flush=True))
         print(f"{time.monotonic() - began:6.1f} s  ready: {', '.join(node.name for node in bench.nodes)}")
-        print("use it with: python -m tests.cluster.bench kubectl get nodes; end it with: make cluster-down")
+        python = os.path.relpath(sys.executable)
+        print(f"use it with: {python} -m tests.cluster.bench kubectl get nodes; end it with: make cluster-down")
     elif options.command == "down":
         bench.down()
     elif options.command == "status":
         state = bench.state()
-        print(state["phase"] if bench.runs() else "not running")
+        phase = "starting" if state["phase"] == "running" and not bench.files.ready.exists() else state["phase"]
+        print(f"{phase if bench.runs() else 'not running'} in {bench.files.folder}")
         for name in state["running"] if bench.runs() else ():
             print(f"  {name}")
         for name, status in state["ended"].items():

@@ -89,22 +89,28 @@ class Bench(Cluster):
             build.BuildError: a program cannot be built.
         """
         prerequisites.check(self.files)
-        self.files.folder.mkdir(parents=True, exist_ok=True)
-        with self._claimed() as claim:
-            self._clear()
-            shutil.rmtree(self.files.logs, ignore_errors=True)
-            self._prepare(say)
-            say("starting the control plane and the nodes")
-            self._start(claim, owned)
         try:
+            self.files.folder.mkdir(parents=True, exist_ok=True)
+        except OSError as problem:
+            raise BenchError(f"{self.files.folder} cannot be made ({problem.strerror}); set BENCH_DIR") from None
+        try:
+            with self._claimed() as claim:
+                self._clear()
+                shutil.rmtree(self.files.logs, ignore_errors=True)
+                self._prepare(say)
+                say("starting the control plane and the nodes")
+                self._start(claim, owned)
             self._wait_until_ready(say)
         except (BenchError, build.BuildError, KeyboardInterrupt) as problem:
+            if self._process is None:
+                raise  # nothing of ours runs
             self.collect("start", ("kube-system", addons.OPERATOR_NAMESPACE))
             with contextlib.suppress(BenchError):  # the first problem is the one to tell
                 self.down()
             if isinstance(problem, KeyboardInterrupt):
                 raise
             raise BenchError(f"{problem}\nlogs of every component: {self.files.logs}") from problem
+        self.files.ready.touch()
 
     def down(self) -> None:
         """End it and remove what it left, also when it was killed or never came up. The logs stay.
@@ -115,7 +121,7 @@ class Bench(Cluster):
             BenchError: something of it cannot be ended or removed, or another process is just starting one there.
         """
         own = self._process
-        if pid := own.pid if own else self._pid():
+        if pid := own.pid if own else self._pid() or self._lost():
             # The first process goes with unshare, and with it the namespace and every process in it. The id of an own
             # process is not used again before `_reap`.
             with contextlib.suppress(ProcessLookupError):
@@ -123,7 +129,7 @@ class Bench(Cluster):
         for process in filter(None, (own, *self._started)):
             _reap(process)
         self._process, self._started = None, []
-        if not self.files.lock.exists():
+        if not self.files.lock.is_file():
             return
 
         def cleared() -> bool:
@@ -136,12 +142,15 @@ class Bench(Cluster):
                 return False
             return True
 
-        starting = f"another process is starting one in {self.files.folder}: end that one first"
-        wait_for("the bench's processes to end", cleared, timeout_s=END_S, hint=lambda: "" if self._pid() else starting)
+        def holders() -> str:
+            found = ", ".join(map(str, _holders(self.files.lock)))
+            return f"{self.files.lock} is held by {found or 'another process'}, which starts one: end that first"
+
+        wait_for("the bench's processes to end", cleared, timeout_s=END_S, hint=holders)
 
     def runs(self) -> bool:
         """Whether its processes are there, ready or not."""
-        if not self.files.lock.exists():
+        if not self.files.lock.is_file():
             return False
         try:
             with self._claimed():
@@ -151,11 +160,12 @@ class Bench(Cluster):
 
     def state(self) -> dict[str, Any]:
         """What its first process reports: `phase`, `problem`, `running` and `ended` components."""
-        try:
-            loaded: dict[str, Any] = json.loads(self.files.state.read_text(encoding="utf-8"))
-        except (FileNotFoundError, ValueError):  # ValueError: damaged, as after a full disk
-            return {"phase": "not started", "problem": "", "running": {}, "ended": {}}
-        return loaded
+        state: dict[str, Any] = {"phase": "not started", "problem": "", "running": {}, "ended": {}}
+        with contextlib.suppress(OSError, ValueError):  # ValueError: damaged, as after a full disk
+            loaded = json.loads(self.files.state.read_text(encoding="utf-8"))
+            if isinstance(loaded, dict) and loaded.keys() >= state.keys():
+                return loaded
+        return state
 
     def check(self) -> None:
         """See that every component still runs.
@@ -167,8 +177,13 @@ class Bench(Cluster):
         for component, status in state["ended"].items():
             log = last_lines(self.files.log(component))
             raise BenchError(f"{component} ended with {status} (logs: {self.files.logs}):\n{log}")
-        if state["phase"] != "running" or not self.runs():
+        if not self.runs():
             raise BenchError(f"the bench does not run ({state['phase']}; logs: {self.files.logs})")
+        if state["phase"] != "running" or not (self._process or self.files.ready.exists()):
+            raise BenchError(
+                f"the bench in {self.files.folder} is being started, or its start was stopped half way: wait until "
+                "`make cluster-up` has ended, or end it with `make cluster-down`"
+            )
 
     # -- processes inside
 
@@ -287,7 +302,10 @@ class Bench(Cluster):
         Raises:
             FolderInUseError: a bench runs there.
         """
-        opened = os.open(self.files.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            opened = os.open(self.files.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as problem:
+            raise BenchError(f"{self.files.folder} cannot be used ({problem.strerror}); set BENCH_DIR") from None
         # The first process inherits it: it must not be one of the standard streams, as where those are closed.
         descriptor = fcntl.fcntl(opened, fcntl.F_DUPFD_CLOEXEC, 3)
         os.close(opened)
@@ -307,9 +325,18 @@ class Bench(Cluster):
         try:
             number, started = self.files.pid.read_text(encoding="utf-8").split()
             pid = int(number)
-        except (FileNotFoundError, ValueError):  # ValueError: damaged
+        except (OSError, ValueError):  # ValueError: damaged
             return None
         return pid if _started_at(pid) == started else None
+
+    def _lost(self) -> int | None:
+        """The same where the file with it is damaged: of those that hold the lock, the one that is unshare."""
+        for pid in _holders(self.files.lock):
+            with contextlib.suppress(OSError):
+                words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+                if words[0] == b"unshare" and str(self.files.folder).encode() in words:
+                    return pid
+        return None
 
     def first_process(self) -> int:
         pid = self._pid()
@@ -333,6 +360,16 @@ def _reap(process: subprocess.Popen[bytes]) -> None:
         process.communicate(timeout=END_S)
     except subprocess.TimeoutExpired as late:
         raise BenchError(f"process {process.pid} was killed and has not ended within {END_S} s") from late
+
+
+def _holders(lock: Path) -> list[int]:
+    """Processes that have a file open."""
+    found = []
+    for link in Path("/proc").glob("[0-9]*/fd/*"):
+        with contextlib.suppress(OSError):
+            if link.readlink() == lock:
+                found.append(int(link.parts[2]))
+    return sorted(set(found))
 
 
 def _started_at(pid: int) -> str:

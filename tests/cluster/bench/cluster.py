@@ -99,8 +99,19 @@ class Cluster:
         """Create or change objects."""
         self.kubectl("apply", "--filename=-", namespace=namespace, text=yaml.safe_dump_all(objects))
 
-    def wait_for(self, what: str, check: Callable[[], Any], *, timeout_s: float, every_s: float = 1) -> Any:
+    def wait_for(
+        self,
+        what: str,
+        check: Callable[[], Any],
+        *,
+        timeout_s: float,
+        every_s: float = 1,
+        hint: Callable[[], str] = str,
+    ) -> Any:
         """The first result of `check` that is true; gives up at once when a component of the bench has ended.
+
+        Args:
+            hint: more for the message when it does not come, such as the last state seen.
 
         Raises:
             BenchError: it did not come in time.
@@ -112,7 +123,7 @@ class Cluster:
                 self.check()
             return result
 
-        return wait_for(what, checked, timeout_s=timeout_s, every_s=every_s)
+        return wait_for(what, checked, timeout_s=timeout_s, every_s=every_s, hint=hint)
 
     def collect(self, label: str, namespaces: Sequence[str]) -> Path:
         """Write what the cluster knows of these namespaces to `logs/<label>`: objects, events, logs of every pod.

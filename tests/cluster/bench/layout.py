@@ -90,6 +90,11 @@ class Layout:
         return self.run / "pid"
 
     @property
+    def ready(self) -> Path:
+        """Written by an `up` that has seen everything ready; without it a bench is starting, or half started."""
+        return self.run / "ready"
+
+    @property
     def programs(self) -> Path:
         """Folder with kubectl and helm, for a PATH."""
         return self.run / "bin"

@@ -61,11 +61,16 @@ def _machine(files: Layout) -> list[str]:
     if os.geteuid() != 0:
         return ["root, to make namespaces and control groups: run it with sudo, or in a machine of its own"]
     found = []
-    if _fails("unshare", "--net", "--mount", "--pid", "--fork", "--mount-proc", "true"):
+    tried = ("unshare", "--net", "--mount", "--pid", "--fork", "--mount-proc", "true")
+    if shutil.which("unshare") and _fails(*tried):  # without unshare itself, util-linux is named below
         found.append("the right to make namespaces; a container needs --privileged")
     if "overlay" not in Path("/proc/filesystems").read_text(encoding="utf-8") and _fails("modprobe", "overlay"):
         found.append("overlayfs in the kernel: modprobe overlay")
     found += _control_groups()
+    if ":" in str(files.folder):
+        found.append(
+            f"a working folder without a colon, which separates paths in KUBECONFIG: set BENCH_DIR, not {files.folder}"
+        )
     for what, place, mend in (
         ("the working folder", files.folder, "set BENCH_DIR to it"),
         ("the checkout", ROOT, "move it"),
@@ -78,6 +83,8 @@ def _machine(files: Layout) -> list[str]:
     parent = next(p for p in [files.folder, *files.folder.parents] if p.exists())
     if not parent.is_dir():
         return [*found, f"a folder at {parent}, which is a file: set BENCH_DIR to another place"]
+    if not os.access(parent, os.W_OK):  # also of root: a file system may be read-only
+        found.append(f"a folder that can be written, {parent} cannot: set BENCH_DIR to another place")
     free = shutil.disk_usage(parent).free / 2**30
     if free < FREE_GIB:
         found.append(f"{FREE_GIB} GiB free in {parent}, there are {free:.1f}: set BENCH_DIR to another place")
