@@ -40,6 +40,7 @@ lint: $(VENV)/.dev ## ruff, mypy, yamllint, helm lint, generated files up to dat
 	"$$($(BIN)/python -m generator.tools helm)" lint --strict charts/ray-train-dlc
 	$(BIN)/python -m generator validate --output concise
 	$(BIN)/python -m generator render --check
+	$(BIN)/python -m generator.values --check
 
 programs: $(VENV)/.dev ## build the Go programs of the tests, once: about 22 minutes on 2 cores
 	@$(BIN)/python -m tests.cluster.tools.build || test "$$CI" != true # without Go their tests are skipped
@@ -68,8 +69,9 @@ sync-chart: ## copy training/ into the chart (a test keeps the two equal)
 	mkdir -p charts/ray-train-dlc/files/training
 	cp training/*.py charts/ray-train-dlc/files/training/
 
-schema: $(VENV)/.train ## write environments/*.schema.json
+schema: $(VENV)/.dev ## write environments/*.schema.json, and the chart's values.yaml, schema and README table
 	$(BIN)/python -m generator schema --write
+	$(BIN)/python -m generator.values
 
 golden: $(VENV)/.dev ## write tests/golden/ anew; read the difference before you commit it
 	$(BIN)/python -m tests.golden.update

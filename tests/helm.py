@@ -22,13 +22,24 @@ from generator.tools import ToolMissingError, find
 ROOT = Path(__file__).resolve().parent.parent
 CHART = ROOT / "charts" / "ray-train-dlc"
 CI_VALUES = sorted((CHART / "ci").glob("*-values.yaml"))
+MODES: dict[Path, str] = {
+    file: (yaml.safe_load(file.read_text(encoding="utf-8")) or {}).get("mode", "job") for file in CI_VALUES
+}
 # Stated, because Helm's own default is the Kubernetes that it was built with, which may be too old for the chart.
 KUBE_VERSION = "1.36.0"
+# What a cluster with the KubeRay and the Prometheus operator has.
+APIS = ("ray.io/v1", "monitoring.coreos.com/v1")
 TIMEOUT_S = 60
 
 Values = Mapping[str, Any] | Sequence[Path] | None
 Object = dict[str, Any]
-_Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
+    """PyYAML takes a plain `=` for a type of YAML 1.1 that it cannot load; for Go, which wrote it, it is text."""
+
+
+_Loader.add_constructor("tag:yaml.org,2002:value", lambda loader, node: loader.construct_scalar(node))
 
 
 class HelmError(Exception):
@@ -161,7 +172,7 @@ def _template(
     )
     return run(
         *("template", name, str(chart), f"--namespace={namespace}"),
-        *(f"--kube-version={KUBE_VERSION}", "--api-versions=ray.io/v1"),
+        *(f"--kube-version={KUBE_VERSION}", *(f"--api-versions={name}" for name in APIS)),
         *arguments,
         stdin=values,
     )

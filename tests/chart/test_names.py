@@ -6,83 +6,33 @@ import os
 import re
 import shutil
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
 
-from tests.chart.cases import group, job, job_name, with_key
-from tests.chart.test_values_file import LEAVES, group_leaves
+from generator.values.document import rows
+from tests.chart.cases import job, job_name
+from tests.chart.every_value import (
+    DIGEST,
+    ELSEWHERE,
+    FUNCTIONAL,
+    NEUTRAL,
+    NEUTRAL_POD_FIELDS,
+    OF_A_CLUSTER,
+    OF_A_JOB_ON_A_CLUSTER,
+    POD_FIELDS,
+    RAY_FIELDS,
+    SUBMITTER,
+    changed,
+)
 from tests.helm import CHART, KUBE_VERSION, one, render, run, template
 
 DNS_1035 = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
-S3 = job("training.storage", {"kind": "s3", "uri": "s3://bucket/one"})
-CPU = job(gpus=0, efa=0, processesPerNode=2)
-TOLERATION = [{"key": "a", "operator": "Exists"}]
-DIGEST = "sha256:" + "a" * 64
-
-# Each value that is a part of the training: (values before, another value for it). None: the values of cases.job().
-FUNCTIONAL: dict[str, tuple[dict[str, Any] | None, Any]] = {
-    "nameOverride": (None, "other"),
-    "clusterName": (None, "other"),
-    "image.repository": (None, "registry.example/ray"),
-    "image.tag": (None, "train-ml-cuda-v1.1.1"),
-    "image.digest": (None, DIGEST),
-    "image.pullPolicy": (None, "Always"),
-    "rayVersion": (None, "2.58.1"),
-    "imagePullSecrets": (None, [{"name": "a"}]),
-    "serviceAccount.create": (None, False),
-    "serviceAccount.name": (None, "other"),
-    "head.resources": (None, {"cpu": "3", "memory": "8Gi"}),
-    "head.nodeSelector": (None, {"a": "1"}),
-    "head.tolerations": (None, TOLERATION),
-    "head.env": (None, {"A": "1"}),
-    "head.rayStartParams": (None, {"object-store-memory": 1000000}),
-    "workerGroups": (None, {"other": group()}),
-    "workerGroups.<name>.replicas": (None, 3),
-    "workerGroups.<name>.gpus": (None, 3),
-    "workerGroups.<name>.processesPerNode": (CPU, 3),
-    "workerGroups.<name>.efa": (None, 0),
-    "workerGroups.<name>.transport.protocol": (None, "RDMA"),
-    "workerGroups.<name>.transport.gdrdma": (None, True),
-    "workerGroups.<name>.resources": (None, {"cpu": "46", "memory": "161Gi"}),
-    "workerGroups.<name>.nodeSelector": (None, {"a": "1"}),
-    "workerGroups.<name>.tolerations": (None, TOLERATION),
-    "workerGroups.<name>.env": (None, {"A": "1"}),
-    "workerGroups.<name>.rayStartParams": (None, {"num-cpus": 40}),
-    "training.preset": (None, "other"),
-    "training.args": (None, {"steps": 31}),
-    "training.storage.kind": (None, "fsx"),
-    "training.storage.uri": (S3, "s3://bucket/two"),
-    "training.storage.claimName": (None, "other"),
-    "job.runId": (None, "again"),
-    "job.resumeFrom": (None, "demo-0a1b2c3d"),
-    "job.backoffLimit": (None, 3),
-    "job.activeDeadlineSeconds": (None, 1000000),
-    "job.preRunningDeadlineSeconds": (None, 1000),
-    "job.ttlSecondsAfterFinished": (None, 0),
-    "env": (None, {"A": "1"}),
-    "terminationGracePeriodSeconds": (None, 121),
-}
-# Each value that is not: a change of it must not start a training.
-NEUTRAL: dict[str, Any] = {
-    "commonLabels": {"a": "1"},
-    "serviceAccount.annotations": {"a": "1"},
-    "job.onChange": "keep",
-    "networkPolicy.enabled": False,
-    "networkPolicy.operatorNamespace": "kuberay",
-}
-ELSEWHERE = {"mode", "job.name"}
 
 
-def changed(path: str, before: dict[str, Any], value: Any) -> dict[str, Any]:
-    """`before` with the value set; `<name>` stands for the group `gpu`."""
-    return with_key(before, path.replace("<name>", "gpu"), value)
-
-
-def test_every_value_is_either_functional_or_not() -> None:
-    listed = [*FUNCTIONAL, *NEUTRAL, *ELSEWHERE]
-    assert sorted(listed) == sorted([*LEAVES, *group_leaves()])
+def test_every_value_is_listed_and_so_does_something() -> None:
+    listed = [*FUNCTIONAL, *NEUTRAL, *OF_A_CLUSTER, *OF_A_JOB_ON_A_CLUSTER, *ELSEWHERE]
+    assert sorted(listed) == sorted(row.path for row in rows())
 
 
 @pytest.mark.parametrize("path", FUNCTIONAL)
@@ -92,20 +42,56 @@ def test_a_functional_change_gives_another_name(path: str) -> None:
     assert job_name(before)[-8:] != job_name(changed(path, before, value))[-8:]
 
 
+@pytest.mark.parametrize("place", ["head", "workerGroups.gpu", "job.submitter"])
+def test_a_field_of_a_pod_is_functional_in_every_place(place: str) -> None:
+    before = SUBMITTER if place == "job.submitter" else job()
+    fields = POD_FIELDS if place == "job.submitter" else POD_FIELDS | RAY_FIELDS
+    name = job_name(before)
+    for path, value in fields.items():
+        after = changed(f"{place}.{path}", before, value)
+        assert job_name(after) != name, path
+        assert render(after) != render(changed(f"common.{path}", before, value)), path
+
+
 @pytest.mark.parametrize("path", NEUTRAL)
 def test_another_change_keeps_the_name_and_is_not_ignored(path: str) -> None:
-    after = changed(path, job(), NEUTRAL[path])
-    assert job_name(after) == job_name(job())
-    assert render(after) != render(job())
+    before, value = NEUTRAL[path]
+    before = before or job()
+    after = changed(path, before, value)
+    assert job_name(after) == job_name(before)
+    assert render(after) != render(before)
+
+
+@pytest.mark.parametrize("place", ["head", "workerGroups.gpu", "job.submitter"])
+def test_labels_of_pods_are_neutral_in_every_place(place: str) -> None:
+    before = SUBMITTER if place == "job.submitter" else job()
+    for path, value in NEUTRAL_POD_FIELDS.items():
+        after = changed(f"{place}.{path}", before, value)
+        assert job_name(after) == job_name(before)
+        assert render(after) != render(before)
+
+
+@pytest.mark.parametrize("path", OF_A_CLUSTER)
+def test_what_only_a_standing_cluster_has_changes_it(path: str) -> None:
+    before, value = OF_A_CLUSTER[path]
+    assert before is not None
+    assert one("RayCluster", changed(path, before, value)) != one("RayCluster", before)
+
+
+def test_another_cluster_is_another_job() -> None:
+    before, value = OF_A_JOB_ON_A_CLUSTER["job.clusterName"]
+    assert before is not None
+    assert job_name(before) != job_name(changed("job.clusterName", before, value))
 
 
 def test_a_change_without_another_name_changes_no_spec_but_labels() -> None:
     """KubeRay ignores changes of a started job until a retry, which would run another spec under the same name."""
     plain = one("RayJob", job())["spec"]
-    for path, value in NEUTRAL.items():
-        spec = one("RayJob", changed(path, job(), value))["spec"]
+    for path, (before, value) in NEUTRAL.items():
+        spec = one("RayJob", changed(path, before or job(), value))["spec"]
         for start in (spec["rayClusterSpec"]["headGroupSpec"], *spec["rayClusterSpec"]["workerGroupSpecs"]):
             start["template"]["metadata"]["labels"].pop("a", None)
+            start["template"]["metadata"].pop("annotations", None)
         assert spec == plain, path
 
 
@@ -200,7 +186,7 @@ def test_the_hash_itself_does_not_move(chart_copy: Path) -> None:
     shutil.rmtree(chart_copy / "files" / "training")
     (chart_copy / "files" / "training").mkdir()
     (chart_copy / "files" / "training" / "train.py").write_text("print('training')\n", encoding="utf-8")
-    assert job_name(job(), chart=chart_copy) == "demo-ddf6971f"
+    assert job_name(job(), chart=chart_copy) == "demo-50182cbe"
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.chart.cases import job
+from tests.chart.cases import job, with_key
 from tests.helm import one, render
 from tests.project_pods import project
 
@@ -38,9 +38,33 @@ def test_is_the_same_for_the_next_job() -> None:
     assert before == after
 
 
+def test_kept_jobs_have_policies_of_their_own() -> None:
+    """Else two jobs of a release, of which one is from another time, would reach each other."""
+    values = job("job.onChange", "keep")
+    before, after = (with_key(values, "job.runId", run) for run in ("1", "2"))
+    names = [one("NetworkPolicy", v)["metadata"]["name"] for v in (before, after)]
+    assert names == [one("RayJob", v)["metadata"]["name"] for v in (before, after)]
+    assert len(set(names)) == 2
+    selector = policy(before)["podSelector"]["matchLabels"]
+    for ours, pods_of in ((True, before), (False, after)):
+        for pod in project(one("RayJob", pods_of)):
+            assert (selector.items() <= pod["metadata"]["labels"].items()) is ours
+
+
+def test_prometheus_reads_metrics_where_there_is_a_podmonitor() -> None:
+    *_, prometheus = policy(job("monitoring.podMonitor.enabled", True))["ingress"]
+    assert prometheus["ports"] == [{"protocol": "TCP", "port": 8080}]
+    assert prometheus["from"][0]["podSelector"] == {"matchLabels": {"app.kubernetes.io/name": "prometheus"}}
+
+
+def test_more_rules() -> None:
+    rule = {"from": [{"podSelector": {"matchLabels": {"app": "mine"}}}]}
+    assert policy(job("networkPolicy.extraIngress", [rule]))["ingress"][-1] == rule
+
+
 def test_ingress() -> None:
     spec = policy(job())
-    assert spec["policyTypes"] == ["Ingress", "Egress"]
+    assert spec["policyTypes"] == ["Ingress"]
     peers, operator = spec["ingress"]
     assert peers == {"from": [{"podSelector": spec["podSelector"]}]}
     assert operator == {
@@ -69,7 +93,10 @@ def test_operator_of_one_namespace() -> None:
     ],
 )
 def test_egress(storage: dict[str, str], more: list[Any]) -> None:
-    spec = policy(job("training.storage", storage))
+    values = job("training.storage", storage)
+    assert "egress" not in policy(values)
+    spec = policy(with_key(values, "networkPolicy.limitEgress", True))
+    assert spec["policyTypes"] == ["Ingress", "Egress"]
     assert spec["egress"] == [{"to": [{"podSelector": spec["podSelector"]}]}, DNS, *more]
 
 

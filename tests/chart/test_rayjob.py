@@ -8,10 +8,12 @@ from typing import Any
 import pytest
 
 from tests.chart.cases import environments, group, job, pods, with_key
-from tests.helm import CI_VALUES, Object, one, render
+from tests.helm import CI_VALUES, MODES, Object, one, render
 from tests.project_pods import cluster_spec, container, project, templates
 
-BY_FILE = pytest.mark.parametrize("file", CI_VALUES, ids=lambda file: file.stem.removesuffix("-values"))
+# Those with pods, and with the settings that the chart stands for.
+PLAIN = [file for file in CI_VALUES if MODES[file] != "jobOnCluster" and not file.name.startswith("all-options")]
+BY_FILE = pytest.mark.parametrize("file", PLAIN, ids=lambda file: file.stem.removesuffix("-values"))
 
 
 def ray_object(file: Path) -> Object:
@@ -226,9 +228,9 @@ def test_service_account() -> None:
 
 
 def test_pull_secrets() -> None:
-    assert {str(pod["spec"]["imagePullSecrets"]) for pod in pods({"imagePullSecrets": [{"name": "a"}]})} == {
-        "[{'name': 'a'}]"
-    }
+    assert {
+        str(pod["spec"]["imagePullSecrets"]) for pod in pods({"common": {"imagePullSecrets": [{"name": "a"}]}})
+    } == {"[{'name': 'a'}]"}
 
 
 def test_a_group_named_and_several_groups() -> None:

@@ -57,7 +57,7 @@ REFUSED: dict[str, tuple[dict[str, Any], list[str]]] = {
     "digest as tag": (job("image.tag", "sha256:" + "a" * 64), ["image.tag", "image.digest"]),
     "short digest": (job("image.digest", "sha256:abc"), ["image.digest", "64"]),
     "digest without its algorithm": (job("image.digest", "a" * 64), ["image.digest", "sha256:"]),
-    "tag in the repository": (job("image.repository", "r.example/ray:1"), ["image.repository", "image.tag"]),
+    "tag in the repository": (job("image.repository", "r.example/ray:1"), ["image.repository", "tag and digest"]),
     "numeric tag in a short repository": (job("image.repository", "ray:2"), ["image.repository"]),
     "digest in the repository": (job("image.repository", "r.example/ray@sha256:" + "a" * 64), ["image.repository"]),
     "ray without token authentication": (job("rayVersion", "2.51.9"), ["rayVersion", "2.52.0"]),
@@ -69,7 +69,7 @@ REFUSED: dict[str, tuple[dict[str, Any], list[str]]] = {
     "no nodes": (job(replicas=0), ["workerGroups.gpu.replicas", "1 or more"]),
     "fewer than no nodes": (job(replicas=-1), ["workerGroups.gpu.replicas", "-1"]),
     "processes next to GPUs": (job(processesPerNode=2), ["workerGroups.gpu.processesPerNode", "4 GPUs"]),
-    "no ranks": (job(**CPU), ["workerGroups.gpu.processesPerNode", "no ranks"]),
+    "no ranks": (job(**CPU), ["workerGroups", "no group has ranks (gpu)"]),
     "EFA without GPUs": (job(gpus=0, processesPerNode=1), ["workerGroups.gpu.efa"]),
     "group named head": (groups(head=group()), ["workerGroups.head"]),
     "group with an underscore": (groups(a_b=group()), ["workerGroups", '"a_b"']),
@@ -121,7 +121,9 @@ OWNED = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("key", ["env", "head.env", "workerGroups.gpu.env"])
+@pytest.mark.parametrize(
+    "key", ["common.env", "head.env", "workerGroups.gpu.env", "job.submitter.env", "job.runtimeEnv.env_vars"]
+)
 def test_owned_variables(key: str) -> None:
     found = problems(with_key(job(), key, dict.fromkeys([*OWNED, "FREE"], "x")))
     assert sorted(problem.split(" is ")[0] for problem in found) == sorted(f"ERROR: {key}: {name}" for name in OWNED)
@@ -129,7 +131,7 @@ def test_owned_variables(key: str) -> None:
 
 
 def test_owned_variable_that_a_later_layer_removed() -> None:
-    assert render(job("env", {"NCCL_NET": None})) == render(job())
+    assert render(job("common.env", {"NCCL_NET": None})) == render(job())
 
 
 OPERATORS = [
@@ -230,12 +232,17 @@ def test_quantities_are_whole(resource: str, given: Any) -> None:
 
 def test_all_problems_at_once() -> None:
     values = job("job.name", "A" * 60, replicas=0, processesPerNode=1, resources={"cpu": "1000m", "memory": "1.5Gi"})
-    values |= {"image": {"tag": "latest"}, "rayVersion": "2.9.0", "env": {"NCCL_NET": "Socket"}}
+    values |= {"image": {"tag": "latest"}, "rayVersion": "2.9.0", "common": {"env": {"NCCL_NET": "Socket"}}}
     values["training"] = {"storage": {"kind": "s3"}}
     found = problems(values)
     assert len(found) == 9
     keys = ["job.name", "image.tag", "rayVersion", "workerGroups.gpu.replicas", "workerGroups.gpu.processesPerNode"]
-    keys += ["workerGroups.gpu.resources.cpu", "workerGroups.gpu.resources.memory", "env", "training.storage.uri"]
+    keys += [
+        "workerGroups.gpu.resources.cpu",
+        "workerGroups.gpu.resources.memory",
+        "common.env",
+        "training.storage.uri",
+    ]
     assert [problem.split(": ")[1] for problem in found] == keys
 
 

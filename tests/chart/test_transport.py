@@ -95,7 +95,7 @@ def test_gpus_are_hidden_from_the_head_only() -> None:
 
 @pytest.mark.parametrize(("grace", "stop", "drain"), [(40, "30", "30"), (120, "110", "90"), (3600, "3590", "2700")])
 def test_ray_waits_fit_the_grace_period(grace: int, stop: str, drain: str) -> None:
-    head, worker = environments(job("terminationGracePeriodSeconds", grace))
+    head, worker = environments(job("common.terminationGracePeriodSeconds", grace))
     assert head["RAY_JOB_STOP_WAIT_TIME_S"] == stop
     assert "RAY_JOB_STOP_WAIT_TIME_S" not in worker
     assert head["RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S"] == worker["RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S"] == drain

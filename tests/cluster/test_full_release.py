@@ -33,10 +33,47 @@ def test_a_release_in_mode_cluster_comes_and_goes(space: Space) -> None:
     assert "usage:" in space.exec(head, "python", "-m", "training.train", "--help")
     status = "import urllib.request; urllib.request.urlopen('http://127.0.0.1:8265/api/jobs/')"
     assert "401" in space.exec(head, "bash", "-c", f'python -c "{status}" 2>&1 || true')
-    space.install("demo", {"mode": "cluster"})
-    assert space.names("rayclusters") == [cluster]
+    pods = {pod["metadata"]["uid"] for pod in space.objects("pods")}
+    space.install("demo", {"mode": "cluster", "commonLabels": {"cost-centre": "research"}})
+    space.settle(10)
+    assert {pod["metadata"]["uid"] for pod in space.objects("pods")} == pods, "a label restarts nothing"
+    found = space.bench.get("rayclusters", cluster, space.name)
+    assert found is not None
+    assert found["metadata"]["labels"]["cost-centre"] == "research"
+    _runs_a_job_on(space, cluster)
     space.uninstall("demo")
     space.wait_until_nothing_is_left(90)
+
+
+def _runs_a_job_on(space: Space, cluster: str) -> None:
+    """A release in mode jobOnCluster: trains on the cluster with its own record, and leaves it as it was."""
+    pods = {pod["metadata"]["uid"] for pod in space.objects("pods")}
+    values = {"mode": "jobOnCluster", "job": {"clusterName": cluster}}
+    space.install("evening", values)
+    job = space.job()["metadata"]["name"]
+    space.wait_for_state(job, "SUCCEEDED", timeout_s=TRAINED_S)
+    record = space.record(job)
+    assert record is not None
+    assert record["run"]["state"] == "finished"
+    assert space.checkpoints(job)
+    space.install("evening", values)
+    assert space.names("rayjobs") == [job]
+    space.uninstall("evening")
+    space.bench.wait_for("the job to be gone", lambda: not space.names("rayjobs"), timeout_s=60)
+    assert {pod["metadata"]["uid"] for pod in space.objects("pods")} == pods
+
+
+def test_a_job_runs_where_pod_security_is_restricted(space: Space) -> None:
+    """As user 1000, in a namespace that admits nothing else. The AWS image itself is made for root: not proven."""
+    enforced = "pod-security.kubernetes.io/enforce=restricted"
+    space.bench.kubectl("label", "namespace", space.name, enforced)
+    space.install("demo", {"podSecurity": "restricted"})
+    job = space.job()["metadata"]["name"]
+    space.wait_for_state(job, "RUNNING", timeout_s=TRAINED_S)
+    (head,) = [pod["metadata"]["name"] for pod in space.pods(job, "head")]
+    assert space.exec(head, "id", "-u").strip() == "1000"
+    space.wait_for_state(job, "SUCCEEDED", timeout_s=TRAINED_S)
+    assert space.checkpoints(job)
 
 
 def test_helm_3_installs_upgrades_and_removes_it_too(space: Space) -> None:

@@ -1,18 +1,28 @@
 {{/* Rules of requirements.yaml: variables and parameters that the chart or the operator sets. */}}
 
 {{- define "ray-train-dlc.check.env" -}}
-{{- $envs := dict "env" .Values.env "head.env" .Values.head.env -}}
-{{- $params := dict "head.rayStartParams" .Values.head.rayStartParams -}}
+{{- $envs := dict -}}
+{{- $params := dict -}}
 {{- $operators := list "address" "block" "dashboard-agent-listen-port" "dashboard-host" "dashboard-port" "head" "include-dashboard" "metrics-export-port" "node-ip-address" "port" -}}
-{{- range $name, $group := include "ray-train-dlc.groups" . | fromJson -}}
-{{- $_ := set $envs (printf "workerGroups.%s.env" $name) $group.env -}}
-{{- $_ := set $params (printf "workerGroups.%s.rayStartParams" $name) $group.rayStartParams -}}
+{{- range $place, $fields := include "ray-train-dlc.places" . | fromJson -}}
+{{- $_ := set $envs (printf "%s.env" $place) $fields.env -}}
+{{- $_ := set $params (printf "%s.rayStartParams" $place) $fields.rayStartParams -}}
 {{- end -}}
+{{- with .Values.job.runtimeEnv.env_vars }}{{ $_ := set $envs "job.runtimeEnv.env_vars" . }}{{ end -}}
 {{- range $key, $env := $envs }}
 {{- range $name, $value := $env }}
 {{- if not (kindIs "invalid" $value) }}
 {{- with include "ray-train-dlc.check.envOwner" $name }}
 ERROR: {{ $key }}: {{ $name }} is {{ . }}
+{{- end }}
+{{- if and (kindIs "map" $value) (ne (len $value) 1) }}
+ERROR: {{ $key }}: {{ $name }} has {{ len $value }} sources ({{ keys $value | sortAlpha | join ", " }}); give exactly one of secretKeyRef, configMapKeyRef, fieldRef, resourceFieldRef
+{{- else if kindIs "map" $value }}
+{{- range $source, $ref := $value }}
+{{- if and (has $source (list "secretKeyRef" "configMapKeyRef")) (or (not $ref.name) (not $ref.key)) }}
+ERROR: {{ $key }}: {{ $name }} has a {{ $source }} without name or key; give both
+{{- end }}
+{{- end }}
 {{- end }}
 {{- end }}
 {{- end }}
@@ -20,8 +30,10 @@ ERROR: {{ $key }}: {{ $name }} is {{ . }}
 {{- range $key, $map := $params }}
 {{- range $name, $value := $map }}
 {{- if not (kindIs "invalid" $value) }}
-{{- if or (eq $name "num-gpus") (and (eq $name "num-cpus") (eq $key "head.rayStartParams")) }}
+{{- if or (eq $name "num-gpus") (and (eq $name "num-cpus") (has $key (list "head.rayStartParams" "common.rayStartParams"))) }}
 ERROR: {{ $key }}: {{ $name }} is set by the chart (the head offers none, a worker has `gpus`); remove it
+{{- else if eq $name "resources" }}
+ERROR: {{ $key }}: {{ $name }} is what `rayResources` is for; move it there
 {{- else if has $name $operators }}
 ERROR: {{ $key }}: {{ $name }} is chosen by the operator, whose Services, probes and job submission rely on it; remove it
 {{- else if eq $name "labels" }}
@@ -46,6 +58,8 @@ set by the operator, for this cluster and its head; remove it
 refused by the operator without its autoscaler; remove it
 {{- else if has . (list "RAY_JOB_STOP_WAIT_TIME_S" "RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S") -}}
 derived, so that a checkpoint fits; set terminationGracePeriodSeconds instead
+{{- else if has . (list "RAY_REDIS_ADDRESS" "REDIS_PASSWORD") -}}
+what turns fault tolerance of the GCS on; use cluster.gcsFaultToleranceOptions of a standing cluster instead
 {{- else if has . (list "PYTHONPATH" "NVIDIA_VISIBLE_DEVICES") -}}
 set by the chart; remove it
 {{- end -}}

@@ -21,14 +21,28 @@ ERROR: {{ $key }}.replicas: {{ $group.replicas }} nodes train nothing; set it to
 {{- if and (gt $gpus 0) (gt $processes 0) }}
 ERROR: {{ $key }}.processesPerNode: {{ $processes }} next to {{ $gpus }} GPUs; one rank runs on each GPU, so remove it or set gpus to 0
 {{- end }}
-{{- if and (eq $gpus 0) (eq $processes 0) }}
-ERROR: {{ $key }}.processesPerNode: 0 without GPUs, so the group has no ranks; set it, or gpus, to 1 or more
-{{- end }}
 {{- if and (eq $gpus 0) (gt (int64 $group.efa) 0) }}
 ERROR: {{ $key }}.efa: {{ $group.efa }} without GPUs; only NCCL, which needs GPUs, uses EFA here, so set it to 0
 {{- end }}
 {{- end }}
-{{- include "ray-train-dlc.check.groupsAgree" (dict "groups" $groups) }}
+{{- $ranked := dict }}
+{{- $serving := list }}
+{{- range $name, $group := $groups }}
+{{- if gt (include "ray-train-dlc.ranksPerNode" $group | int64) 0 }}
+{{- $_ := set $ranked $name $group }}
+{{- else }}
+{{- $serving = append $serving $name }}
+{{- end }}
+{{- end }}
+{{- if not $ranked }}
+ERROR: workerGroups: no group has ranks ({{ join ", " $serving }}); set gpus, or processesPerNode of a group without GPUs, to 1 or more
+{{- end }}
+{{- range $name, $group := $ranked }}
+{{- if and $serving (eq (int64 $group.gpus) 0) }}
+ERROR: workerGroups.{{ $name }}: ranks on CPUs next to a group without ranks ({{ join ", " $serving }}), where Ray would place some of them; give that group processesPerNode, or remove it
+{{- end }}
+{{- end }}
+{{- include "ray-train-dlc.check.groupsAgree" (dict "groups" $ranked) }}
 {{- end -}}
 
 {{/* All ranks are of one kind: a training has one number of ranks per node, one backend and one transport. */}}

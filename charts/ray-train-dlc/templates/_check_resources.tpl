@@ -4,12 +4,16 @@ difference to Git for ever, and another name for the same job.
 */}}
 
 {{- define "ray-train-dlc.check.resources" -}}
-{{- $maps := dict "head.resources" .Values.head.resources -}}
-{{- range $name, $group := include "ray-train-dlc.groups" . | fromJson -}}
-{{- $_ := set $maps (printf "workerGroups.%s.resources" $name) $group.resources -}}
+{{- $maps := dict -}}
+{{- range $place, $fields := include "ray-train-dlc.places" . | fromJson -}}
+{{- $_ := set $maps (printf "%s.resources" $place) $fields.resources -}}
+{{- $_ := set $maps (printf "%s.extraResources" $place) $fields.extraResources -}}
 {{- end -}}
 {{- range $key, $map := $maps }}
 {{- range $resource, $value := $map }}
+{{- if has $resource (list "nvidia.com/gpu" "vpc.amazonaws.com/efa") }}
+ERROR: {{ $key }}: {{ $resource }} is set from `gpus` and `efa` of a worker group; remove it
+{{- else if not (kindIs "invalid" $value) }}
 {{- $given := include "ray-train-dlc.scalar" $value }}
 {{- $canonical := include "ray-train-dlc.canonical" (dict "resource" $resource "value" $given) }}
 {{- if not $canonical }}
@@ -20,6 +24,7 @@ ERROR: {{ $key }}.{{ $resource }}: {{ toJson $given }} is not a whole number abo
 {{- end }}
 {{- else if ne $canonical $given }}
 ERROR: {{ $key }}.{{ $resource }}: {{ toJson $given }} is rewritten by the operator, a lasting difference to Git; write {{ toJson $canonical }}
+{{- end }}
 {{- end }}
 {{- end }}
 {{- end }}

@@ -1,14 +1,20 @@
 {{/* Rules of requirements.yaml: tolerations that the API server would refuse, each pod anew, long after the install. */}}
 
 {{- define "ray-train-dlc.check.tolerations" -}}
-{{- $lists := dict "head.tolerations" .Values.head.tolerations -}}
-{{- range $name, $group := include "ray-train-dlc.groups" . | fromJson -}}
-{{- $_ := set $lists (printf "workerGroups.%s.tolerations" $name) $group.tolerations -}}
+{{- $lists := dict -}}
+{{- range $place, $fields := include "ray-train-dlc.places" . | fromJson -}}
+{{- $_ := set $lists (printf "%s.tolerations" $place) $fields.tolerations -}}
 {{- end -}}
 {{- $label := "([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)" -}}
 {{- range $path, $tolerations := $lists }}
 {{- range $tolerations }}
 {{- $exists := eq (.operator | default "Equal") "Exists" }}
+{{- if not (has (.operator | default "Equal") (list "Exists" "Equal")) }}
+ERROR: {{ $path }}: {{ toJson . }} is with an operator that is neither Exists nor Equal; use one of them
+{{- end }}
+{{- if not (has (.effect | default "NoSchedule") (list "NoSchedule" "PreferNoSchedule" "NoExecute")) }}
+ERROR: {{ $path }}: {{ toJson . }} is with an effect that no taint has; use NoSchedule, PreferNoSchedule or NoExecute, or none for all
+{{- end }}
 {{- if and (not .key) (not $exists) }}
 ERROR: {{ $path }}: {{ toJson . }} is without a key, which only operator Exists allows (it then stands for every taint); add a key, or operator Exists
 {{- else if and .key (not (regexMatch (printf "^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?%s$" $label) .key)) }}

@@ -6,6 +6,7 @@
 {{- $files := include "ray-train-dlc.files" . | fromJson -}}
 {{- $bytes := 0 -}}
 {{- range $files }}{{ $bytes = add $bytes (len .) }}{{ end -}}
+{{- range include "ray-train-dlc.userFiles" . | fromJson }}{{ $bytes = add $bytes (len .) }}{{ end -}}
 {{- if not (hasKey $files "train.py") }}
 ERROR: files/training: train.py is not there, and the job runs `python -m training.train`; copy training/*.py of the project into files/training/
 {{- end }}
@@ -26,16 +27,58 @@ ERROR: training.storage.uri: {{ toJson $storage.uri }} is not s3://bucket/prefix
 {{- else if $storage.uri }}
 ERROR: training.storage.uri: {{ toJson $storage.uri }} has no effect with kind {{ $storage.kind }}; set kind to s3, or remove it
 {{- end }}
-{{- if has $storage.kind (list "fsx" "pvc") }}
+{{- if has $storage.kind (list "fsx" "efs" "pvc") }}
 {{- if not (regexMatch "^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$" $storage.claimName) }}
 ERROR: training.storage.claimName: {{ toJson $storage.claimName }} is not a name; set it to the PersistentVolumeClaim for kind {{ $storage.kind }}
 {{- end }}
 {{- else if $storage.claimName }}
-ERROR: training.storage.claimName: {{ toJson $storage.claimName }} has no effect with kind {{ $storage.kind }}; set kind to fsx or pvc, or remove it
+ERROR: training.storage.claimName: {{ toJson $storage.claimName }} has no effect with kind {{ $storage.kind }}; set kind to fsx, efs or pvc, or remove it
+{{- end }}
+{{- with $storage.subPath }}
+{{- if not (has $storage.kind (list "fsx" "efs" "pvc")) }}
+ERROR: training.storage.subPath: {{ toJson . }} has no effect with kind {{ $storage.kind }}; remove it
+{{- else if or (hasPrefix "/" .) (has ".." (splitList "/" .)) }}
+ERROR: training.storage.subPath: {{ toJson . }} is not a path inside the claim; write it without a leading slash and without ..
+{{- end }}
 {{- end }}
 {{- $nodes := (include "ray-train-dlc.topology" . | fromJson).nodes | int64 }}
-{{- if and (eq .Values.mode "job") (eq $storage.kind "none") (gt $nodes 1) }}
-ERROR: training.storage.kind: none with {{ $nodes }} nodes; each would write its part of a checkpoint to its own disk, so set s3, fsx or pvc
+{{- if and (ne .Values.mode "cluster") (eq $storage.kind "none") (gt $nodes 1) }}
+ERROR: training.storage.kind: none with {{ $nodes }} nodes; each would write its part of a checkpoint to its own disk, so set s3, fsx, efs or pvc
+{{- end }}
+{{- include "ray-train-dlc.check.code" . }}
+{{- end -}}
+
+{{/* Code of the user's own: one source, and one that does not move under the job's name. */}}
+{{- define "ray-train-dlc.check.code" -}}
+{{- $code := .Values.training.code -}}
+{{- $git := $code.git -}}
+{{- $sources := list -}}
+{{- if include "ray-train-dlc.userFiles" . | fromJson }}{{ $sources = append $sources "files" }}{{ end -}}
+{{- if $code.configMapName }}{{ $sources = append $sources "configMapName" }}{{ end -}}
+{{- if $git.url }}{{ $sources = append $sources "git" }}{{ end -}}
+{{- if gt (len $sources) 1 }}
+ERROR: training.code: {{ join " and " $sources }} at once; give one of them
+{{- end }}
+{{- if and $sources (eq .Values.mode "jobOnCluster") }}
+ERROR: training.code.{{ first $sources }}: the code is that of the cluster in mode jobOnCluster; give it to the release that holds the cluster
+{{- end }}
+{{- with $code.configMapName }}
+{{- if not (regexMatch "^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$" .) }}
+ERROR: training.code.configMapName: {{ toJson . }} is not a name; use that of a ConfigMap
+{{- end }}
+{{- end }}
+{{- if $git.url }}
+{{- if not (regexMatch "^https?://[^\\s@]+$" $git.url) }}
+ERROR: training.code.git.url: {{ toJson $git.url }} is not an https address without a user; credentials go to secretName
+{{- end }}
+{{- if not (regexMatch "^[0-9a-f]{40}$" $git.revision) }}
+ERROR: training.code.git.revision: {{ toJson $git.revision }} is not a commit of 40 hexadecimal digits; a branch or tag may move and the job's name would not
+{{- end }}
+{{- if or (hasPrefix "/" $git.path) (has ".." (splitList "/" $git.path)) }}
+ERROR: training.code.git.path: {{ toJson $git.path }} is not a folder of the repository; write it without a leading slash and without ..
+{{- end }}
+{{- else if or $git.revision $git.path $git.image $git.secretName }}
+ERROR: training.code.git.url: "" next to other values of git; set it, or remove them
 {{- end }}
 {{- end -}}
 

@@ -1,6 +1,6 @@
 {{/*
 Environment of the Ray containers: the contract with training/, and what Ray and NCCL need. An EnvVar list, sorted by name, for
-dict "root" $ "runName" "…" "role" "head|worker" "group" {…}.
+dict "root" $ "runName" "…" "role" "head|worker|submitter" "fields" {…}. The submitter has only what is given.
 
 A variable with an empty value is left out, or printed without `value`: the operator writes the RayJob back once, without empty
 fields, and GitOps tools would see a difference for ever.
@@ -8,27 +8,30 @@ fields, and GitOps tools would see a difference for ever.
 {{- define "ray-train-dlc.env" -}}
 {{- $values := .root.Values -}}
 {{- $topology := include "ray-train-dlc.topology" .root | fromJson -}}
-{{- $grace := int64 $values.terminationGracePeriodSeconds -}}
-{{- $own := dict
-  "PYTHONPATH" "/opt/ray-train"
+{{- $grace := int64 .fields.terminationGracePeriodSeconds -}}
+{{- $own := dict -}}
+{{- if ne .role "submitter" -}}
+{{- $own = merge (include "ray-train-dlc.runEnv" . | fromJson) (dict
+  "PYTHONPATH" (eq (include "ray-train-dlc.hasUserCode" .root) "true" | ternary "/opt/ray-train:/opt/ray-train-code" "/opt/ray-train")
   "RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S" (div (mul $grace 3) 4 | toString)
-  "RTD_RUN_NAME" .runName
-  "RTD_RUN_PATH" (include "ray-train-dlc.runPath" .)
-  "RTD_STORAGE_KIND" $values.training.storage.kind
   "RTD_NODES" (int64 $topology.nodes | toString)
   "RTD_GPUS_PER_NODE" (int64 $topology.gpusPerNode | toString)
   "RTD_PROCESSES_PER_NODE" (int64 $topology.processesPerNode | toString)
-  "RTD_RESUME_FROM" $values.job.resumeFrom
--}}
-{{- if eq (int64 .group.gpus) 0 -}}
+) -}}
+{{- end -}}
+{{- if eq $values.podSecurity "restricted" -}}
+{{- /* The user is in no passwd file of the image: without these, Python cannot tell its name or home. */ -}}
+{{- $own = merge $own (dict "HOME" "/tmp" "USER" "ray" "LOGNAME" "ray") -}}
+{{- end -}}
+{{- if and (eq (int64 .fields.gpus) 0) (ne .role "submitter") -}}
 {{- /* The default container runtime of GPU nodes shows all GPUs to a pod that has asked for none. */ -}}
 {{- $_ := set $own "NVIDIA_VISIBLE_DEVICES" "void" -}}
 {{- end -}}
 {{- if eq .role "head" -}}
 {{- /* Ray kills the driver 3 s after its end signal unless told otherwise: too soon for a checkpoint. */ -}}
 {{- $_ := set $own "RAY_JOB_STOP_WAIT_TIME_S" (sub $grace 10 | toString) -}}
-{{- else if gt (int64 $topology.nodes) 1 -}}
-{{- $own = include "ray-train-dlc.transportEnv" .group | fromJson | merge $own -}}
+{{- else if and (eq .role "worker") (gt (int64 $topology.nodes) 1) (gt (include "ray-train-dlc.ranksPerNode" .fields | int64) 0) -}}
+{{- $own = include "ray-train-dlc.transportEnv" .fields | fromJson | merge $own -}}
 {{- end -}}
 {{- range $name, $value := $own -}}
 {{- if not $value -}}
@@ -36,7 +39,7 @@ fields, and GitOps tools would see a difference for ever.
 {{- end -}}
 {{- end -}}
 {{- $env := dict -}}
-{{- range $layer := list $values.env .group.env $own -}}
+{{- range $layer := list .fields.env $own -}}
 {{- range $name, $value := $layer -}}
 {{- if kindIs "invalid" $value -}}
 {{- $_ := unset $env $name -}}
@@ -56,6 +59,15 @@ fields, and GitOps tools would see a difference for ever.
   {{- end }}
   {{- end }}
 {{- end }}
+{{- end -}}
+
+{{/* What tells a run from another, as JSON: its name, its place, where it starts. */}}
+{{- define "ray-train-dlc.runEnv" -}}
+{{- $values := .root.Values -}}
+{{- $env := dict "RTD_RUN_PATH" (include "ray-train-dlc.runPath" .) "RTD_STORAGE_KIND" $values.training.storage.kind -}}
+{{- with .runName }}{{ $_ := set $env "RTD_RUN_NAME" . }}{{ end -}}
+{{- with $values.job.resumeFrom }}{{ $_ := set $env "RTD_RESUME_FROM" . }}{{ end -}}
+{{- toJson $env -}}
 {{- end -}}
 
 {{/*

@@ -20,8 +20,9 @@ ray-train-dlc/release: {{ include "ray-train-dlc.base" . | quote }}
 {{- end -}}
 
 {{/*
-Labels of the pods: dict "root" $ "runName" "…" "role" "head|worker". Without app.kubernetes.io/name, which the operator sets
-and uses as a selector, and without versions, which would make a RayCluster with upgradeStrategy Recreate start anew at a chart bump.
+Labels of the pods: dict "root" $ "runName" "…" "role" "head|worker|submitter" "fields" {…}. Without app.kubernetes.io/name, which the
+operator sets and uses as a selector, and without versions. In mode `cluster` also without commonLabels: the operator would see another
+RayCluster and start it anew.
 */}}
 {{- define "ray-train-dlc.podLabels" -}}
 {{ include "ray-train-dlc.releaseSelector" .root }}
@@ -29,7 +30,31 @@ ray-train-dlc/role: {{ .role }}
 {{- with .runName }}
 ray-train-dlc/run: {{ . | quote }}
 {{- end }}
+{{- if ne .root.Values.mode "cluster" }}
 {{- include "ray-train-dlc.commonLabels" .root }}
+{{- end }}
+{{- with include "ray-train-dlc.stringMap" .fields.labels }}
+{{ . }}
+{{- end }}
+{{- end -}}
+
+{{/* What a queue or batch scheduler reads on the RayJob or RayCluster, as JSON: dict "root" $ "name" "…". */}}
+{{- define "ray-train-dlc.queueLabels" -}}
+{{- $scheduler := .root.Values.scheduler -}}
+{{- $labels := dict -}}
+{{- if eq $scheduler.kind "kueue" -}}
+{{- $labels = dict "kueue.x-k8s.io/queue-name" $scheduler.queue "kueue.x-k8s.io/priority-class" $scheduler.priorityClass -}}
+{{- else if eq $scheduler.kind "volcano" -}}
+{{- $labels = dict "volcano.sh/queue-name" $scheduler.queue "ray.io/priority-class-name" $scheduler.priorityClass -}}
+{{- else if eq $scheduler.kind "yunikorn" -}}
+{{- $labels = dict "yunikorn.apache.org/queue" $scheduler.queue "yunikorn.apache.org/app-id" .name "ray.io/gang-scheduling-enabled" "true" -}}
+{{- else if eq $scheduler.kind "kai" -}}
+{{- $labels = dict "kai.scheduler/queue" $scheduler.queue -}}
+{{- end -}}
+{{- range $key, $value := $labels -}}
+{{- if not $value }}{{ $_ := unset $labels $key }}{{ end -}}
+{{- end -}}
+{{- toJson $labels -}}
 {{- end -}}
 
 {{/*
@@ -45,7 +70,7 @@ onChange keep: a job outlives the change that replaces it. It then needs its cod
 its NetworkPolicy even after `helm uninstall`; so all objects carry these.
 */}}
 {{- define "ray-train-dlc.keepAnnotations" -}}
-{{- if and (eq .Values.mode "job") (eq .Values.job.onChange "keep") -}}
+{{- if include "ray-train-dlc.keeps" . -}}
 helm.sh/resource-policy: keep
 kustomize.toolkit.fluxcd.io/prune: disabled
 argocd.argoproj.io/sync-options: Prune=false
@@ -53,13 +78,21 @@ argocd.argoproj.io/compare-options: IgnoreExtraneous
 {{- end -}}
 {{- end -}}
 
-{{/* Metadata of an object: dict "root" $ "name" "…" and, optionally, "annotations" <YAML text>. */}}
+{{- define "ray-train-dlc.keeps" -}}
+{{- if and (ne .Values.mode "cluster") (eq .Values.job.onChange "keep") -}}true{{- end -}}
+{{- end -}}
+
+{{/* Metadata of an object: dict "root" $ "name" "…" and, optionally, "annotations" <YAML text> and "labels" {…}. */}}
 {{- define "ray-train-dlc.metadata" -}}
 name: {{ .name | quote }}
 namespace: {{ .root.Release.Namespace | quote }}
 labels:
   {{- include "ray-train-dlc.labels" .root | nindent 2 }}
-{{- $annotations := list (.annotations | default "") (include "ray-train-dlc.keepAnnotations" .root) | compact | join "\n" }}
+  {{- with .labels }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
+{{- $common := include "ray-train-dlc.stringMap" .root.Values.commonAnnotations }}
+{{- $annotations := list (.annotations | default "") (include "ray-train-dlc.keepAnnotations" .root) $common | compact | join "\n" }}
 {{- with $annotations }}
 annotations:
   {{- . | nindent 2 }}

@@ -34,6 +34,11 @@ the operator appends six to name the job's cluster. The API server accepts longe
 {{- toJson $files -}}
 {{- end -}}
 
+{{/* Such files as the data of a ConfigMap. Blank lines stay blank: indented ones would trip linters that read the rendered manifest. */}}
+{{- define "ray-train-dlc.fileData" -}}
+{{- regexReplaceAll "(?m)^ +$" (fromJson . | toYaml | nindent 2) "" -}}
+{{- end -}}
+
 {{/* Named by its content: pods of an old job and of a new one each mount the code that they were made for. */}}
 {{- define "ray-train-dlc.configMapName" -}}
 {{- printf "%s-code-%s" (include "ray-train-dlc.base" .) (include "ray-train-dlc.files" . | sha256sum | trunc 8) -}}
@@ -41,17 +46,25 @@ the operator appends six to name the job's cluster. The API server accepts longe
 
 {{/*
 SHA-256 over what a job is: its rendered spec, the text of the training files and job.runId. Left out, and nothing else:
-  * labels and annotations of the pod templates, so that commonLabels never start a training
+  * labels and annotations of the pod templates, so that commonLabels never start a training; the labels of a queue do, because a queue
+    does not let them change while the job runs
   * the job's own name and namespace, that is the values of RTD_RUN_NAME and the end of RTD_RUN_PATH
 The chart's version is in none of these. The parsed spec is hashed, not its text: spacing, comments and key order do not count.
 */}}
 {{- define "ray-train-dlc.contentHash" -}}
 {{- $spec := include "ray-train-dlc.rayJobSpec" (dict "root" . "runName" "") | fromYaml -}}
-{{- $_ := unset $spec.rayClusterSpec.headGroupSpec.template "metadata" -}}
-{{- range $spec.rayClusterSpec.workerGroupSpecs -}}
+{{- $content := dict "spec" $spec "runId" .Values.job.runId -}}
+{{- with $spec.rayClusterSpec -}}
+{{- $_ := unset .headGroupSpec.template "metadata" -}}
+{{- range .workerGroupSpecs -}}
 {{- $_ := unset .template "metadata" -}}
 {{- end -}}
-{{- dict "spec" $spec "files" (include "ray-train-dlc.files" .) "runId" .Values.job.runId | toJson | sha256sum -}}
+{{- /* On a cluster that is there already, the code is that cluster's. */ -}}
+{{- $_ := set $content "files" (include "ray-train-dlc.files" $) -}}
+{{- end -}}
+{{- with $spec.submitterPodTemplate }}{{ $_ := unset . "metadata" }}{{ end -}}
+{{- with include "ray-train-dlc.queueLabels" (dict "root" . "name" "") | fromJson }}{{ $_ := set $content "queue" . }}{{ end -}}
+{{- toJson $content | sha256sum -}}
 {{- end -}}
 
 {{- define "ray-train-dlc.jobName" -}}
@@ -65,9 +78,9 @@ The chart's version is in none of these. The parsed spec is hashed, not its text
 
 {{/* The run that the pods are made for: the RayJob, or the RayCluster itself. */}}
 {{- define "ray-train-dlc.runName" -}}
-{{- if eq .Values.mode "job" -}}
-{{- include "ray-train-dlc.jobName" . -}}
-{{- else -}}
+{{- if eq .Values.mode "cluster" -}}
 {{- include "ray-train-dlc.base" . -}}
+{{- else -}}
+{{- include "ray-train-dlc.jobName" . -}}
 {{- end -}}
 {{- end -}}

@@ -72,7 +72,7 @@ class Contract:
     run_path: str
     """Folder or `s3://` address of this run alone: checkpoints, record, curve. Empty: not given."""
     storage_kind: str
-    """`none`, `s3`, `fsx` or `pvc`."""
+    """`none`, `s3`, `fsx`, `efs` or `pvc`."""
     nodes: int | None
     """Worker nodes; None: not given."""
     gpus_per_node: int | None
@@ -115,14 +115,14 @@ class Contract:
                 problems.append(f"{name}={text} must be one of {', '.join(allowed)}")
             return text
 
-        kind = word("RTD_STORAGE_KIND", ("none", "s3", "fsx", "pvc")) or "none"
+        kind = word("RTD_STORAGE_KIND", ("none", "s3", "fsx", "efs", "pvc")) or "none"
         given = environ.get("RTD_RUN_PATH", "").strip()
         run_path = given.rstrip("/")
         if given and (not run_path or run_path.endswith(":")):
             problems.append(f"RTD_RUN_PATH={given} must be a folder of this run alone, below the root")
         if kind == "s3" and run_path and "://" not in run_path:
             problems.append(f"RTD_RUN_PATH={run_path} must be an address such as s3://bucket/runs with storage s3")
-        if kind in ("fsx", "pvc") and not given.startswith("/"):
+        if kind in ("fsx", "efs", "pvc") and not given.startswith("/"):
             problems.append(f"RTD_RUN_PATH={run_path} must be an absolute path with storage {kind}")
         gpus = number("RTD_GPUS_PER_NODE", 0)
         processes = number("RTD_PROCESSES_PER_NODE", 1)

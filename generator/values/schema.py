@@ -1,0 +1,239 @@
+"""values.schema.json from the models: closed, without remote references, and short in Helm's errors.
+
+Written when the chart changes, never at run time: the definitions of the Kubernetes API come from the package
+`kubernetes-validate`, which only developers install.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel
+
+from generator.model.descriptions import descriptions
+from generator.values.chart import Values
+from generator.values.pods import K8S
+
+# The oldest Kubernetes that the chart supports: what it does not know, a cluster may drop.
+KUBERNETES = "1.34.0"
+_REF = "#/definitions/"
+_K8S_GROUPS = ("io.k8s.api.core.v1", "io.k8s.api.networking.v1")
+_EMPTY: tuple[Any, ...] = (None, "", 0, False, {}, [])
+
+Schema = dict[str, Any]
+
+
+def schema_text() -> str:
+    """The schema as JSON text (draft 7, which Helm 3.18 and 4 read alike)."""
+    raw = Values.model_json_schema(by_alias=True, ref_template=_REF + "{model}")
+    definitions: dict[str, Schema] = raw.pop("$defs")
+    for model in _models(Values):
+        own = raw if model is Values else definitions[model.__name__]
+        _describe(model, own)
+    for name in sorted(set(_kubernetes_types([raw, definitions]))):
+        _add_kubernetes(name, definitions)
+    root = _simple(raw, definitions)
+    simple = {name: _simple(node, definitions) for name, node in definitions.items()}
+    root["properties"]["global"] = {
+        "description": "Helm passes it to every subchart; nothing here reads it.",
+        "type": "object",
+    }
+    head = {"$schema": "http://json-schema.org/draft-07/schema#", "title": "Values of ray-train-dlc"}
+    used = _reachable(root, simple)
+    body = {**head, **root, "definitions": {name: simple[name] for name in sorted(used)}}
+    return json.dumps(body, indent=1) + "\n"
+
+
+def _models(root: type[BaseModel]) -> list[type[BaseModel]]:
+    """The model and all that its fields hold."""
+    found: list[type[BaseModel]] = []
+
+    def visit(annotation: Any) -> None:
+        if isinstance(annotation, type) and issubclass(annotation, BaseModel) and annotation not in found:
+            found.append(annotation)
+            for field in annotation.model_fields.values():
+                visit(field.annotation)
+        for part in getattr(annotation, "__args__", ()):
+            visit(part)
+
+    visit(root)
+    return found
+
+
+def texts(model: type[BaseModel]) -> dict[str, str]:
+    """Field name → its text, those of the classes that the model builds on included."""
+    found: dict[str, str] = {}
+    for base in reversed(model.__mro__):
+        if isinstance(base, type) and issubclass(base, BaseModel) and base.__module__.startswith("generator."):
+            found |= descriptions(base)
+    return found
+
+
+def _describe(model: type[BaseModel], schema: Schema) -> None:
+    """Texts and required keys. A key with a default that is not empty is required: set to null there would be none."""
+    about = texts(model)
+    required = []
+    for name, field in model.model_fields.items():
+        entry = schema["properties"][field.alias]
+        entry["description"] = about[name]
+        default = field.get_default()
+        value = default.model_dump() if isinstance(default, BaseModel) else default
+        if field.is_required() or not _empty(value):
+            required.append(field.alias)
+    schema.pop("required", None)
+    if required:
+        schema["required"] = required
+
+
+def _empty(value: Any) -> bool:
+    if isinstance(value, dict):
+        return all(_empty(inner) for inner in value.values())
+    return value in _EMPTY
+
+
+# -- the Kubernetes API
+
+
+def _kubernetes_types(node: Any) -> list[str]:
+    if isinstance(node, dict):
+        own = [node[K8S]] if isinstance(node.get(K8S), str) else []
+        return own + [name for child in node.values() for name in _kubernetes_types(child)]
+    return [name for child in node for name in _kubernetes_types(child)] if isinstance(node, list) else []
+
+
+def _add_kubernetes(name: str, definitions: dict[str, Schema]) -> None:
+    """Put a definition, and all that it refers to, among ours under `k8s.<name>`."""
+    full = next(f"{group}.{name}" for group in _K8S_GROUPS if f"{group}.{name}" in _kubernetes())
+    pending = [full]
+    while pending:
+        path = pending.pop()
+        key = _own_name(path)
+        if key in definitions:
+            continue
+        definitions[key] = _renamed(_kubernetes()[path], pending)
+
+
+def _own_name(path: str) -> str:
+    return f"k8s.{path.rpartition('.')[2]}"
+
+
+def _renamed(node: Any, pending: list[str]) -> Any:
+    """A definition with references to ours, without texts and formats; what it refers to goes to `pending`."""
+    if isinstance(node, list):
+        return [_renamed(child, pending) for child in node]
+    if not isinstance(node, dict):
+        return node
+    if isinstance(node.get("$ref"), str):
+        path = node["$ref"].rpartition("/")[2]
+        pending.append(path)
+        return {"$ref": _REF + _own_name(path)}
+    kept = {
+        key: value
+        for key, value in node.items()
+        if not (key in {"description", "format"} and isinstance(value, str)) and not key.startswith("x-kubernetes")
+    }
+    return {key: _renamed(value, pending) for key, value in kept.items()}
+
+
+@cache
+def _kubernetes() -> dict[str, Schema]:
+    import kubernetes_validate
+
+    folder = Path(kubernetes_validate.__file__).parent / "kubernetes-json-schema" / f"v{KUBERNETES}-local-strict"
+    loaded: dict[str, Schema] = json.loads((folder / "_definitions.json").read_text(encoding="utf-8"))["$defs"]
+    return loaded
+
+
+# -- shape
+
+
+def _simple(node: Any, definitions: dict[str, Schema]) -> Any:
+    """Without titles, defaults and unions: Helm prints a line for each member of a union, and none that helps."""
+    if isinstance(node, list):
+        return [_simple(child, definitions) for child in node]
+    if not isinstance(node, dict):
+        return node
+    if isinstance(node.get(K8S), str):
+        return {**_described(node), "$ref": f"{_REF}k8s.{node[K8S]}"}
+    union = node.get("anyOf") or node.get("oneOf")
+    if isinstance(union, list):
+        if [member.get("type") for member in union] == [None, "null"] and "$ref" in union[0]:
+            return _nullable({**_described(node), **union[0]}, definitions)
+        return {**_described(node), **_merged([_simple(member, definitions) for member in union], definitions)}
+    result: Schema = {}
+    for key, value in node.items():
+        if key in {"title", "default", "examples"} and not isinstance(value, dict):
+            continue
+        if key == "default":
+            continue
+        if key == "properties":
+            needed = node.get("required", ())
+            simple = {name: _simple(inner, definitions) for name, inner in value.items()}
+            result[key] = {n: s if n in needed else _nullable(s, definitions) for n, s in simple.items()}
+        elif key == "patternProperties":
+            result[key] = {name: _simple(inner, definitions) for name, inner in value.items()}
+        else:
+            result[key] = _simple(value, definitions)
+    if "patternProperties" in result:
+        result["additionalProperties"] = False  # pydantic leaves the other keys open
+    if "$ref" in result:
+        return {key: result[key] for key in ("description", "$ref") if key in result}
+    return result
+
+
+def _nullable(schema: Schema, definitions: dict[str, Schema]) -> Schema:
+    """Null allowed: a key of a values file whose lines are all comments counts as not given."""
+    if "$ref" in schema:
+        _nullable(definitions[schema["$ref"].removeprefix(_REF)], definitions)
+        return schema
+    for key in ("type", "enum"):
+        if key in schema:
+            none = "null" if key == "type" else None
+            schema[key] = [*dict.fromkeys([*_listed(schema[key]), none])]
+    return schema
+
+
+def _described(node: Schema) -> Schema:
+    return {"description": node["description"]} if isinstance(node.get("description"), str) else {}
+
+
+def _merged(members: list[Schema], definitions: dict[str, Schema]) -> Schema:
+    """One schema for several of different types: their keywords do not meet, as each is about its own type."""
+    merged: Schema = {"type": []}
+    for member in members:
+        whole = _simple(definitions[member["$ref"].removeprefix(_REF)], definitions) if "$ref" in member else member
+        for key, value in whole.items():
+            if key == "type":
+                merged["type"] += [kind for kind in _listed(value) if kind not in merged["type"]]
+            elif key != "description":
+                if key in merged and merged[key] != value:
+                    raise ValueError(f"two members of a union both say something about {key}")
+                merged[key] = value
+    if len(merged["type"]) == 1:
+        merged["type"] = merged["type"][0]
+    return merged
+
+
+def _listed(value: Any) -> list[str]:
+    return value if isinstance(value, list) else [value]
+
+
+def _reachable(root: Schema, definitions: dict[str, Schema]) -> set[str]:
+    found: set[str] = set()
+    pending: list[Any] = [root]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, list):
+            pending += node
+        elif isinstance(node, dict):
+            pending += node.values()
+            reference = node.get("$ref")
+            if isinstance(reference, str):
+                name = reference.removeprefix(_REF)
+                if name not in found:
+                    found.add(name)
+                    pending.append(definitions[name])
+    return found
