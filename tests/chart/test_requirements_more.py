@@ -93,7 +93,10 @@ REFUSED: dict[str, tuple[dict[str, Any], list[str]]] = {
         ["auth.enableK8sTokenAuth", "2.55"],
     ),
     "secret without tokens": (job("auth", {"mode": "disabled", "secretName": "a"}), ["auth.secretName"]),
-    "range without autoscaling": (with_key(CLUSTER, "workerGroups.gpu.minReplicas", 1), ["minReplicas", "without effect"]),
+    "range without autoscaling": (
+        with_key(CLUSTER, "workerGroups.gpu.minReplicas", 1),
+        ["minReplicas", "without effect"],
+    ),
     "range upside down": (
         with_key(SCALING, "workerGroups.gpu.minReplicas", 9),
         ["minReplicas 9 is above maxReplicas 2"],
