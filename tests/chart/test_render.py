@@ -133,3 +133,11 @@ def test_app_version_is_the_ray_version_of_the_image() -> None:
     chart = yaml.safe_load((CHART / "Chart.yaml").read_text(encoding="utf-8"))
     values = yaml.safe_load((CHART / "values.yaml").read_text(encoding="utf-8"))
     assert chart["appVersion"] == values["rayVersion"]
+
+
+def test_no_named_template_is_left_over() -> None:
+    text = "".join(file.read_text(encoding="utf-8") for file in sorted((CHART / "templates").iterdir()))
+    for name in re.findall(r'define "([^"]+)"', text):
+        # requirements.yaml puts the names of the checks together.
+        called = f'"{name.rpartition(".")[2]}"' if name.startswith("ray-train-dlc.check.") else f'"{name}"'
+        assert text.count(called) + text.count(f'"{name}"') > 1, name

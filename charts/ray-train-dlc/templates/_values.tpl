@@ -133,17 +133,6 @@ limits:
   {{- toYaml $all | nindent 2 }}
 {{- end -}}
 
-{{/* rayStartParams, whose values KubeRay wants as strings: dict "own" {…} "given" {…}. */}}
-{{- define "ray-train-dlc.rayStartParams" -}}
-{{- $params := .own -}}
-{{- range $name, $value := .given -}}
-{{- if not (kindIs "invalid" $value) -}}
-{{- $_ := set $params $name (include "ray-train-dlc.scalar" $value) -}}
-{{- end -}}
-{{- end -}}
-{{- toYaml $params -}}
-{{- end -}}
-
 {{/* A value of any depth without the keys that are null, as a JSON array of one; nulls would be a difference to what the API keeps. */}}
 {{- define "ray-train-dlc.pruned" -}}
 {{- if kindIs "map" . -}}

@@ -14,6 +14,7 @@ from tests.cluster.bench.images import BUSYBOX_PROGRAM
 from tests.cluster.bench.layout import ROOT, BenchError, Layout
 from tests.cluster.bench.machine import HIDDEN
 from tests.cluster.bench.node_config import CNI_PLUGINS
+from tests.cluster.bench.processes import search_path
 from tests.cluster.tools import build
 
 PACKAGES = ROOT / "tests" / "cluster" / "debian-packages.txt"
@@ -51,8 +52,8 @@ def check(files: Layout) -> None:
 
 
 def runc() -> str:
-    """Path of runc: a daemon's own search path is not this process's."""
-    return shutil.which("runc", path=_search_path()) or "runc"
+    """Path of runc: containerd's own search path is not this process's."""
+    return shutil.which("runc", path=search_path()) or "runc"
 
 
 def _machine(files: Layout) -> list[str]:
@@ -105,7 +106,7 @@ def _packages() -> list[str]:
     lacking = {
         package
         for package, programs in PROGRAMS.items()
-        if any(shutil.which(program, path=_search_path()) is None for program in programs)
+        if any(shutil.which(program, path=search_path()) is None for program in programs)
     }
     if any(not Path(CNI_PLUGINS, plugin).is_file() for plugin in CNI_NEEDED):
         lacking.add("containernetworking-plugins")
@@ -121,10 +122,6 @@ def _is_static(program: Path) -> bool:
     """Whether an ELF program names no loader, and so runs in an image without libraries."""
     head = program.read_bytes()[:4096]
     return b"/ld-linux" not in head and b"/ld-musl" not in head
-
-
-def _search_path() -> str:
-    return os.environ.get("PATH", "") + ":/usr/sbin:/sbin"
 
 
 def _fails(*command: str) -> bool:

@@ -18,13 +18,19 @@ T = TypeVar("T")
 _FOREIGN = ("ETCD_", "HELM_", "KUBE", "CONTAINERD_", "CONTAINER_RUNTIME_")
 
 
+def search_path() -> str:
+    """Where programs are looked for: those of a daemon are not on everybody's PATH."""
+    return os.environ.get("PATH", "") + ":/usr/sbin:/sbin"
+
+
 def environment() -> dict[str, str]:
     """This process's environment without what would lead the bench's programs elsewhere."""
-    return {
+    kept = {
         name: value
         for name, value in os.environ.items()
         if not name.upper().endswith("_PROXY") and not name.startswith(_FOREIGN)
     }
+    return {**kept, "PATH": search_path()}
 
 
 def run(*command: str | Path, text: str = "", timeout_s: float = 60, check: bool = True) -> str:
