@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from generator.values.__main__ import files
+from generator.values.compared import BEYOND, RAY_CLUSTER_CHART
 from generator.values.document import rows
 from generator.values.pods import WorkerGroup
 from tests.chart.cases import job, with_key
@@ -57,6 +58,12 @@ def test_the_lists_of_pod_fields_are_complete() -> None:
     known = {path.split(".")[0] for path in (*POD_FIELDS, *RAY_FIELDS, *VOLUME_FIELDS, "labels", "annotations")}
     own = {path.split(".")[2] for path in ROWS if path.startswith("workerGroups.<name>.")}
     assert {field.alias for field in WorkerGroup.model_fields.values()} - own == known
+
+
+@pytest.mark.parametrize("ours", [*RAY_CLUSTER_CHART.values(), *BEYOND.values()])
+def test_what_kuberays_chart_can_express_has_a_value_here(ours: str) -> None:
+    """And each value does something (test_names)."""
+    assert ours in ROWS
 
 
 def test_all_options_files_set_each_value() -> None:
