@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from typing import Any
+
+from pydantic import BaseModel
 
 from generator.model.base import Model
 from generator.model.cluster import Cluster
@@ -18,7 +19,7 @@ FILES: dict[str, type[Model]] = {"environment": Environment, "cluster": Cluster,
 def schema_text(model: type[Model]) -> str:
     """The schema of one file as JSON text (draft 2020-12), without the titles that repeat every key."""
     schema = model.model_json_schema(by_alias=True)
-    for part in _models():
+    for part in models(model):
         _describe(part, schema if part is model else schema.get("$defs", {}).get(part.__name__, {}))
     _drop_titles(schema)
     _close(schema)
@@ -37,15 +38,23 @@ def _close(node: Any) -> None:
             _close(child)
 
 
-def _models() -> Iterator[type[Model]]:
-    pending = [Model]
-    while pending:
-        found = pending.pop().__subclasses__()
-        yield from found
-        pending += found
+def models(root: type[BaseModel]) -> list[type[BaseModel]]:
+    """The model and all that its fields hold."""
+    found: list[type[BaseModel]] = []
+
+    def visit(annotation: Any) -> None:
+        if isinstance(annotation, type) and issubclass(annotation, BaseModel) and annotation not in found:
+            found.append(annotation)
+            for field in annotation.model_fields.values():
+                visit(field.annotation)
+        for part in getattr(annotation, "__args__", ()):
+            visit(part)
+
+    visit(root)
+    return found
 
 
-def _describe(model: type[Model], schema: dict[str, Any]) -> None:
+def _describe(model: type[BaseModel], schema: dict[str, Any]) -> None:
     """Put the texts under the model's fields into its schema."""
     texts = descriptions(model)
     for name, field in model.model_fields.items():

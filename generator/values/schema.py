@@ -14,6 +14,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from generator.model.descriptions import descriptions
+from generator.model.jsonschema import models
 from generator.values.chart import Values
 from generator.values.pods import K8S
 
@@ -30,7 +31,7 @@ def schema_text() -> str:
     """The schema as JSON text (draft 7, which Helm 3.18 and 4 read alike)."""
     raw = Values.model_json_schema(by_alias=True, ref_template=_REF + "{model}")
     definitions: dict[str, Schema] = raw.pop("$defs")
-    for model in _models(Values):
+    for model in models(Values):
         own = raw if model is Values else definitions[model.__name__]
         _describe(model, own)
     for name in sorted(set(_kubernetes_types([raw, definitions]))):
@@ -45,22 +46,6 @@ def schema_text() -> str:
     used = _reachable(root, simple)
     body = {**head, **root, "definitions": {name: simple[name] for name in sorted(used)}}
     return json.dumps(body, indent=1) + "\n"
-
-
-def _models(root: type[BaseModel]) -> list[type[BaseModel]]:
-    """The model and all that its fields hold."""
-    found: list[type[BaseModel]] = []
-
-    def visit(annotation: Any) -> None:
-        if isinstance(annotation, type) and issubclass(annotation, BaseModel) and annotation not in found:
-            found.append(annotation)
-            for field in annotation.model_fields.values():
-                visit(field.annotation)
-        for part in getattr(annotation, "__args__", ()):
-            visit(part)
-
-    visit(root)
-    return found
 
 
 def texts(model: type[BaseModel]) -> dict[str, str]:

@@ -42,7 +42,7 @@ def test_without_variables_nothing_is_promised() -> None:
     [
         ("RTD_NODES", "two", "RTD_NODES=two must be a whole number, 1 or more"),
         ("RTD_NODES", "0", "RTD_NODES=0 must be a whole number, 1 or more"),
-        ("RTD_STORAGE_KIND", "nfs", "RTD_STORAGE_KIND=nfs must be one of none, s3, fsx, pvc"),
+        ("RTD_STORAGE_KIND", "nfs", "RTD_STORAGE_KIND=nfs must be one of none, s3, fsx, efs, pvc"),
         ("RTD_RUN_PATH", "runs/a", "RTD_RUN_PATH=runs/a must be an absolute path with storage fsx"),
         ("RTD_PROCESSES_PER_NODE", "3", "RTD_PROCESSES_PER_NODE=3 must equal RTD_GPUS_PER_NODE=4: one rank per GPU"),
         ("RTD_TRANSPORT_PROVIDER", "tcp", "RTD_TRANSPORT_PROVIDER=tcp must be one of efa"),
