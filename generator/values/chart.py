@@ -114,8 +114,8 @@ class GitCode(Model):
     revision: str = ""
     """Commit to check out, all 40 digits: a branch that moves would change the training and not the job's name."""
     path: str = ""
-    """Folder of the repository that holds the package `training`, or modules beside the bundled one. Empty: its
-    root."""
+    """Folder of the repository with the modules; they stand beside the bundled package `training`, which comes first.
+    Empty: its root."""
     image: str = ""
     """Image with git and a shell. Empty: that of the pods."""
     secret_name: str = ""
@@ -216,7 +216,7 @@ class Cluster(Model):
     """Mode `cluster`: `gcsFaultToleranceOptions` of KubeRay, for Ray Serve. Training resumes from checkpoints
     instead."""
     extra_spec: Raw = Field(default={}, examples=[{"tlsOptions": {"enabled": True}}])
-    """Any other field of the RayCluster's spec."""
+    """Any other field of the RayCluster's spec, where your KubeRay knows it; the example needs 1.7."""
 
 
 class NetworkPolicy(Model):
