@@ -103,8 +103,8 @@ submodules are not followed. The password goes through a helper of git's own, ne
   args:
     - |
       set -eu
-      git init --quiet /work/clone
-      cd /work/clone
+      git init --quiet /checkout/clone
+      cd /checkout/clone
       git config credential.helper '!f() { echo "username=$GIT_USERNAME"; echo "password=$GIT_PASSWORD"; }; f'
       git fetch --quiet --depth=1 "$GIT_URL" "$GIT_REVISION"
       git checkout --quiet --detach FETCH_HEAD
@@ -113,7 +113,7 @@ submodules are not followed. The password goes through a helper of git's own, ne
     - name: GIT_TERMINAL_PROMPT
       value: "0"
     - name: HOME
-      value: /work
+      value: /checkout
     - name: GIT_URL
       value: {{ $git.url | quote }}
     - name: GIT_REVISION
@@ -136,7 +136,7 @@ submodules are not followed. The password goes through a helper of git's own, ne
     - name: code
       mountPath: /code
     - name: scratch
-      mountPath: /work
+      mountPath: /checkout
       subPath: git
 {{- end }}
 {{- end -}}
