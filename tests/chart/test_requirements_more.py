@@ -199,12 +199,11 @@ def test_a_job_on_a_cluster_is_all_of_its_release() -> None:
     assert f"RTD_RUN_PATH: /mnt/ray-train/cluster/ray-train/{name}\n" in found["spec"]["runtimeEnvYAML"]
 
 
-@pytest.mark.parametrize("file", ["own.py"])
-def test_code_of_the_users_own_is_mounted_beside_the_bundled(file: str) -> None:
-    objects = render(job("training.code.files", {file: "print(1)\n"}))
+def test_code_of_the_users_own_is_mounted_beside_the_bundled() -> None:
+    objects = render(job("training.code.files", {"own.py": "print(1)\n"}))
     maps = {item["metadata"]["name"]: item for item in objects if item["kind"] == "ConfigMap"}
     (name,) = [name for name in maps if "user-code" in name]
-    assert maps[name]["data"] == {file: "print(1)\n"}
+    assert maps[name]["data"] == {"own.py": "print(1)\n"}
     assert maps[name]["immutable"] is True
     (ray,) = [item for item in objects if item["kind"] == "RayJob"]
     for pod in project(ray):

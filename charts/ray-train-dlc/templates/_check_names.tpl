@@ -24,7 +24,7 @@ ERROR: serviceAccount.name: {{ toJson . }} is not a name of a ServiceAccount; us
 {{- end }}
 {{- end }}
 {{- range $key, $value := $v.commonLabels }}
-{{- if regexMatch "^(helm\\.sh/chart|app\\.kubernetes\\.io/(name|instance|version|managed-by|component|created-by)|ray\\.io/.*|ray-train-dlc/.*)$" $key }}
+{{- if include "ray-train-dlc.check.reservedLabel" $key }}
 ERROR: commonLabels: {{ $key }} belongs to Helm, to the operator or to this chart; use a key with a prefix of your own
 {{- end }}
 {{- end }}
@@ -33,4 +33,9 @@ ERROR: commonLabels: {{ $key }} belongs to Helm, to the operator or to this char
 ERROR: job.resumeFrom: {{ toJson . }} is neither a run's name nor its path; give the name of its RayJob
 {{- end }}
 {{- end }}
+{{- end -}}
+
+{{/* Whether a label belongs to Helm, to the operator or to this chart. */}}
+{{- define "ray-train-dlc.check.reservedLabel" -}}
+{{- if regexMatch "^(helm\\.sh/chart|app\\.kubernetes\\.io/(name|instance|version|managed-by|component|created-by)|ray\\.io/.*|ray-train-dlc/.*)$" . -}}true{{- end -}}
 {{- end -}}

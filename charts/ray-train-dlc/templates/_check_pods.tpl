@@ -26,7 +26,7 @@ ERROR: {{ $place }}.extraContainer: resources but for claims have values of thei
 {{- end }}
 {{- end }}
 {{- range $name, $value := $fields.labels }}
-{{- if regexMatch "^(helm\\.sh/chart|app\\.kubernetes\\.io/(name|instance|version|managed-by|component|created-by)|ray\\.io/.*|ray-train-dlc/.*)$" $name }}
+{{- if include "ray-train-dlc.check.reservedLabel" $name }}
 ERROR: {{ $place }}.labels: {{ $name }} belongs to Helm, to the operator or to this chart; use a key with a prefix of your own
 {{- end }}
 {{- end }}
