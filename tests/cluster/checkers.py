@@ -60,8 +60,8 @@ class Report:
         kind: kind of the object.
         name: its name, empty when it could not be read.
         errors: every refusal, in the order of the checks.
-        pods: the pods that the operator would create, head first, then one per worker group; only when asked
-            for and only of a document without errors.
+        pods: the pods that the operator would create, head first, then one per worker group, then the one that
+            submits; only when asked for, and not of a document that is refused (`update` refuses nothing).
     """
 
     source: str
