@@ -41,7 +41,8 @@ PLACES = ("common", "head", "workerGroups.gpu", "workerGroups.data", "job.submit
 CONTAINERS = [
     {
         "name": "beside", "image": "registry.example/beside:1", "command": ["serve"],
-        "env": [{"name": "A", "value": "1"}], "ports": [{"name": "metrics-beside", "containerPort": 9000}], "livenessProbe": PROBE,
+        "env": [{"name": "A", "value": "1"}], "ports": [{"name": "metrics-beside", "containerPort": 9000}],
+        "livenessProbe": PROBE,
         "resources": {"limits": {"memory": "1Gi"}}, "securityContext": {"runAsNonRoot": True},
         "volumeMounts": [{"name": "scratch", "mountPath": "/logs"}],
     },

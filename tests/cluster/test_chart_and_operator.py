@@ -1,7 +1,7 @@
 """Whatever the chart accepts, the operator accepts: random values, rendered by Helm, judged by KubeRay's functions.
 
-The reverse does not hold, and need not: docs/stricter-than-kuberay.md lists what the chart refuses although the operator
-takes it.
+The reverse does not hold, and need not: docs/stricter-than-kuberay.md lists what the chart refuses and the operator
+takes.
 """
 
 from __future__ import annotations
