@@ -108,6 +108,12 @@ def main(argv: list[str] | None = None) -> int:
     except ContractError as error:
         print(f"wrong environment:\n{error}", file=sys.stderr)
         return Exit.FAILED
+    for name, uri in (("RTD_MODEL", contract.model), ("RTD_DATA", contract.data)):
+        if uri:
+            print(
+                f"{name}={uri}: this training makes its own weights and tokens and reads neither yet", file=sys.stderr
+            )
+            return Exit.FAILED
     if resume_from:
         contract = dataclasses.replace(contract, resume_from=resume_from.rstrip("/"))
     path = (run_path or contract.run_path or f"runs/{preset}").rstrip("/")
