@@ -218,7 +218,7 @@ class Job(Model):
     """Give up when the cluster is not up after this many seconds."""
     ttl_seconds_after_finished: Count | None = None
     """Keep the cluster this many seconds after the job's end, whatever that is: its nodes cost money until then. Empty:
-    0, as the logs are on the storage by then, and 600 without storage. The RayJob itself stays."""
+    0 where the bundled training has copied its logs to the storage by then, else 600. The RayJob itself stays."""
     submission_mode: Literal["HTTPMode", "K8sJobMode", "SidecarMode"] = "HTTPMode"
     """`HTTPMode`: the operator submits. `K8sJobMode`: a pod of its own does, and a dropped log connection of it ends
     the job. `SidecarMode`: a container of the head does."""

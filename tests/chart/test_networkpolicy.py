@@ -114,6 +114,9 @@ API = {"ports": [{"protocol": "TCP", "port": 443}, {"protocol": "TCP", "port": 6
         (with_key(GIT, "training.code.git.url", "http://git.example/a"), [
             {"ports": [{"protocol": "TCP", "port": 443}, {"protocol": "TCP", "port": 80}]}
         ]),
+        (with_key(GIT, "training.code.git.url", "https://git.example:8443/a"), [
+            {"ports": [{"protocol": "TCP", "port": 443}, {"protocol": "TCP", "port": 8443}]}
+        ]),
         (SCALING, [API]),
         (with_key(CLUSTER, "auth.enableK8sTokenAuth", True), [API]),
     ],

@@ -67,11 +67,14 @@ rayClusterSpec:
 {{- toJson $env -}}
 {{- end -}}
 
-{{/* Seconds that the cluster stays after the job: long enough to read the logs where they are kept nowhere else. */}}
+{{/*
+Seconds that the cluster stays after the job: long enough to read the logs where they are kept nowhere else. The bundled training copies
+them to the storage; what code of the user's own does is not known.
+*/}}
 {{- define "ray-train-dlc.ttl" -}}
 {{- $given := .Values.job.ttlSecondsAfterFinished -}}
 {{- if kindIs "invalid" $given -}}
-{{- eq .Values.training.storage.kind "none" | ternary 600 0 -}}
+{{- and (ne .Values.training.storage.kind "none") (hasPrefix "training." .Values.training.code.module) | ternary 0 600 -}}
 {{- else -}}
 {{- int64 $given -}}
 {{- end -}}
