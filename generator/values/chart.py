@@ -286,11 +286,35 @@ class PodMonitor(Model):
     """How often it is read."""
 
 
+class GrafanaDashboard(Model):
+    """A dashboard for Grafana."""
+
+    enabled: bool = False
+    """Make a ConfigMap with a dashboard of runs, which Grafana's sidecar loads. One shows all runs of all namespaces,
+    so one release per Grafana is enough. It reads what `podMonitor` and the operator's metrics give."""
+    labels: Labels = Field(default={"grafana_dashboard": "1"})
+    """Labels by which your sidecar selects it."""
+    annotations: Annotations = Field(default={}, examples=[{"grafana_folder": "Ray"}])
+    """Its annotations, such as the folder."""
+
+
 class Monitoring(Model):
     """Metrics."""
 
     pod_monitor: PodMonitor = PodMonitor()
     """Metrics for the Prometheus operator."""
+    grafana_dashboard: GrafanaDashboard = GrafanaDashboard()
+    """A dashboard for Grafana."""
+
+
+class Tests(Model):
+    """What `helm test` does."""
+
+    enabled: bool = True
+    """Have `helm test` ask whether the job or the cluster is up. Nothing of it is there but while a test runs; leave it
+    out of manifests for Git with `helm template --skip-tests`."""
+    timeout_seconds: Seconds = 240
+    """Give up after this many seconds. Helm itself does after 5 minutes, unless `helm test --timeout` says more."""
 
 
 class Values(Model):
@@ -342,5 +366,7 @@ class Values(Model):
     """Who reaches the pods, and whom they reach."""
     monitoring: Monitoring = Monitoring()
     """Metrics."""
+    tests: Tests = Tests()
+    """What `helm test` does."""
     extra_objects: list[Raw] = Field(default=[])
     """Further manifests of the release, as Kubernetes writes them."""

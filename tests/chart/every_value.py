@@ -14,6 +14,7 @@ CPU = job(gpus=0, efa=0, processesPerNode=2)
 SUBMITTER = job("job.submissionMode", "K8sJobMode")
 KUEUE = job("scheduler", {"kind": "kueue", "queue": "gpus"})
 NEAR = job("placement.topologyKey", "topology.kubernetes.io/zone")
+DASHBOARD = job("monitoring.grafanaDashboard.enabled", True)
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 GIT = job("training.code.git", {"url": "https://git.example/code.git", "revision": COMMIT})
 OWN = job("training.code", {"configMapName": "own-code", "module": "own"})
@@ -171,6 +172,11 @@ NEUTRAL: dict[str, Change] = {
     "monitoring.podMonitor.enabled": (None, True),
     "monitoring.podMonitor.labels": (job("monitoring.podMonitor.enabled", True), {"release": "prometheus"}),
     "monitoring.podMonitor.interval": (job("monitoring.podMonitor.enabled", True), "30s"),
+    "monitoring.grafanaDashboard.enabled": (None, True),
+    "monitoring.grafanaDashboard.labels": (DASHBOARD, {"loaded": "yes"}),
+    "monitoring.grafanaDashboard.annotations": (DASHBOARD, {"grafana_folder": "Ray"}),
+    "tests.enabled": (None, False),
+    "tests.timeoutSeconds": (None, 60),
     "extraObjects": (None, [{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "more"}}]),
 }
 CLUSTER = job("mode", "cluster")

@@ -24,7 +24,7 @@ def test_helm_3_renders_the_same(file: Path) -> None:
         command, capture_output=True, text=True, timeout=60, check=True, env={**os.environ, "KUBECONFIG": os.devnull}
     )
     found = [item for item in yaml.safe_load_all(done.stdout) if item]
-    assert sorted(found, key=_name) == sorted(render([file]), key=_name)
+    assert sorted(found, key=_name) == sorted(render([file], hooks=True), key=_name)
 
 
 def _name(item: Object) -> tuple[str, str]:

@@ -23,14 +23,14 @@ ERROR: clusterName: {{ toJson . }} is not a path segment and label; use at most 
 ERROR: serviceAccount.name: {{ toJson . }} is not a name of a ServiceAccount; use lower-case letters, digits, dashes and dots
 {{- end }}
 {{- end }}
-{{- range $place, $labels := dict "commonLabels" $v.commonLabels "monitoring.podMonitor.labels" $v.monitoring.podMonitor.labels }}
+{{- range $place, $labels := dict "commonLabels" $v.commonLabels "monitoring.podMonitor.labels" $v.monitoring.podMonitor.labels "monitoring.grafanaDashboard.labels" $v.monitoring.grafanaDashboard.labels }}
 {{- range $key, $value := $labels }}
 {{- if include "ray-train-dlc.check.reservedLabel" $key }}
 ERROR: {{ $place }}: {{ $key }} belongs to Helm, to the operator, to a queue or to this chart; use a key with a prefix of your own
 {{- end }}
 {{- end }}
 {{- end }}
-{{- range $place, $annotations := dict "commonAnnotations" $v.commonAnnotations "serviceAccount.annotations" $v.serviceAccount.annotations }}
+{{- range $place, $annotations := dict "commonAnnotations" $v.commonAnnotations "serviceAccount.annotations" $v.serviceAccount.annotations "monitoring.grafanaDashboard.annotations" $v.monitoring.grafanaDashboard.annotations }}
 {{- range $key, $value := $annotations }}
 {{- if regexMatch "^(meta\\.helm\\.sh|ray-train-dlc)/" $key }}
 ERROR: {{ $place }}: {{ $key }} belongs to Helm or to this chart; remove it

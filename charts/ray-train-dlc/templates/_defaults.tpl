@@ -23,7 +23,8 @@ Generated from generator/values/ by `make schema`; do not edit.
   "job": {"name": "", "runId": "", "onChange": "replace", "resumeFrom": "", "clusterName": "", "backoffLimit": 2, "preRunningDeadlineSeconds": 1800, "submissionMode": "HTTPMode", "submitter": {"image": {"repository": "", "tag": "", "digest": ""}, "extraResources": {}, "env": {}, "envFrom": [], "labels": {}, "annotations": {}, "nodeSelector": {}, "tolerations": [], "affinity": {}, "topologySpreadConstraints": [], "priorityClassName": "", "runtimeClassName": "", "schedulerName": "", "imagePullSecrets": [], "serviceAccountName": "", "restartPolicy": "", "podSecurityContext": {}, "securityContext": {}, "dnsPolicy": "", "dnsConfig": {}, "hostAliases": [], "volumes": [], "volumeMounts": [], "scratch": {"sizeLimit": "", "storageClassName": "", "size": ""}, "initContainers": [], "sidecarContainers": [], "ports": [], "command": [], "args": [], "lifecycle": {}, "livenessProbe": {}, "readinessProbe": {}, "startupProbe": {}, "resourceClaims": [], "extraPodSpec": {}, "extraContainer": {}, "resources": {}, "backoffLimit": 2}, "runtimeEnv": {}, "metadata": {}, "managedBy": "", "extraSpec": {}},
   "cluster": {"upgradeStrategy": "Recreate", "autoscaling": {"enabled": false, "options": {}}, "gcsFaultToleranceOptions": {}, "extraSpec": {}},
   "networkPolicy": {"enabled": true, "operatorNamespace": "", "limitEgress": false, "extraIngress": [], "extraEgress": []},
-  "monitoring": {"podMonitor": {"enabled": false, "labels": {}, "interval": "15s"}},
+  "monitoring": {"podMonitor": {"enabled": false, "labels": {}, "interval": "15s"}, "grafanaDashboard": {"enabled": false, "labels": {"grafana_dashboard": "1"}, "annotations": {}}},
+  "tests": {"enabled": true, "timeoutSeconds": 240},
   "extraObjects": []},
 "group": {
   "image": {"repository": "", "tag": "", "digest": ""},
