@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.cluster.checkers import require_go
 from tests.cluster.tools import build
 from tests.helm import program
 
-HELMS = ("helm4", "helm3")
+# Helm 3 is built when a test first asks for it: not in `make test`.
+HELMS = ("helm4", pytest.param("helm3", marks=pytest.mark.full))
 
 
 def helm(name: str) -> Path:

@@ -19,8 +19,9 @@ from tests.helm import APIS, CHART, KUBE_VERSION, ROOT
 
 MAKE = "import sys, pathlib; from generator.release.package import package; package(*map(pathlib.Path, sys.argv[1:]))"
 VALUES = CHART / "ci" / "efa-p5-values.yaml"
+HEADING = sections((CHART / "CHANGELOG.md").read_text(encoding="utf-8"))[0].text.partition("\n")[0]
+VERSION = HEADING.split()[1]
 BY_HELM = pytest.mark.parametrize("name", HELMS)
-UNRELEASED = 315532800  # the first second of 1980
 
 
 def made(chart: Path, output: Path, *, umask: int = 0o022, **env: str) -> bytes:
@@ -30,6 +31,12 @@ def made(chart: Path, output: Path, *, umask: int = 0o022, **env: str) -> bytes:
     subprocess.run(command, check=True, umask=umask, env={**without, "PYTHONPATH": str(ROOT), **env}, timeout=60)
     (archive,) = output.glob("*.tgz")
     return archive.read_bytes()
+
+
+def replace(file: Path, old: str, new: str) -> None:
+    text = file.read_text(encoding="utf-8")
+    assert old in text
+    file.write_text(text.replace(old, new), encoding="utf-8")
 
 
 def other_copy(folder: Path) -> Path:
@@ -108,19 +115,17 @@ def test_the_command_makes_it_and_prints_its_sum(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("heading", "env", "seconds"),
+    ("date", "env", "seconds"),
     [
-        ("0.1.0 - not released", {}, UNRELEASED),
-        ("0.1.0 - 2026-12-31", {}, 1798675200),
-        ("0.1.0 - 2026-12-31", {"SOURCE_DATE_EPOCH": "1000000000"}, 1_000_000_000),
+        ("not released", {}, 315532800),  # the first second of 1980
+        ("2026-12-31", {}, 1798675200),
+        ("2026-12-31", {"SOURCE_DATE_EPOCH": "1000000000"}, 1_000_000_000),
     ],
 )
 def test_times_come_from_the_changelog(
-    heading: str, env: Mapping[str, str], seconds: int, chart_copy: Path, monkeypatch: pytest.MonkeyPatch
+    date: str, env: Mapping[str, str], seconds: int, chart_copy: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    changelog = chart_copy / "CHANGELOG.md"
-    text = changelog.read_text(encoding="utf-8")
-    changelog.write_text(text.replace(f"## {sections(text)[0].version} - not released", f"## {heading}"), "utf-8")
+    replace(chart_copy / "CHANGELOG.md", HEADING, f"## {VERSION} - {date}")
     monkeypatch.delenv("SOURCE_DATE_EPOCH", raising=False)
     for key, value in env.items():
         monkeypatch.setenv(key, value)
@@ -133,16 +138,15 @@ def test_times_come_from_the_changelog(
 @pytest.mark.parametrize(
     ("file", "old", "new", "message"),
     [
-        ("Chart.yaml", "version: 0.1.0", "version: 0.2.0", r"version is 0\.2\.0, and the newest section .* is 0\.1\.0"),
+        ("Chart.yaml", f"\nversion: {VERSION}", "\nversion: 99.0.0", "version is 99.0.0, and the newest section .* is"),
         ("Chart.yaml", "type: application", "type: program", "helm failed: .*type must be application or library"),
-        ("CHANGELOG.md", "0.1.0 - not released", "Unreleased", "'## Unreleased' is no heading of a version"),
-        ("CHANGELOG.md", "0.1.0 - not released", "0.1.0 - 2026-02-30", "no date of the calendar"),
+        ("CHANGELOG.md", HEADING, "## Unreleased", "'## Unreleased' is no heading of a version"),
+        ("CHANGELOG.md", HEADING, f"## {VERSION} - 2026-02-30", "no date of the calendar"),
         ("CHANGELOG.md", "## ", "#### ", "has no section"),
     ],
 )
 def test_what_is_wrong_is_said(file: str, old: str, new: str, message: str, chart_copy: Path) -> None:
-    path = chart_copy / file
-    path.write_text(path.read_text(encoding="utf-8").replace(old, new), encoding="utf-8")
+    replace(chart_copy / file, old, new)
     with pytest.raises((PackageError, ChangelogError), match=message):
         package(chart_copy, chart_copy.parent)
 
