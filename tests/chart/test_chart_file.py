@@ -70,3 +70,10 @@ def test_every_annotation_is_text_and_every_address_is_whole() -> None:
 def test_the_license_is_the_repositorys() -> None:
     """Flux drops symbolic links from its artifacts, hence a copy."""
     assert (CHART / "LICENSE").read_bytes() == (ROOT / "LICENSE").read_bytes()
+
+
+def test_the_values_that_the_readme_shows_are_taken() -> None:
+    text = (CHART / "README.md").read_text(encoding="utf-8")
+    shown = re.findall(r"^```yaml\n(.*?)^```", text, flags=re.MULTILINE | re.DOTALL)
+    assert shown
+    assert all(render(yaml.safe_load(values)) for values in shown)
