@@ -29,7 +29,7 @@ import signal
 import sys
 from pathlib import Path
 
-from training import checkpoint, config, metrics
+from training import checkpoint, config, logs, metrics
 from training.contract import Contract, ContractError, Exit, RunEndError
 from training.loop import Ending, Hooks, Job, run
 from training.storage import Storage
@@ -190,4 +190,9 @@ if __name__ == "__main__":
     # The module again, under its own name: Ray's workers can import that one, and not `__main__`.
     from training.train import main as _main
 
-    sys.exit(_main())
+    code = _main()
+    if logs.still_copying():  # in a storage that does not answer; it must not keep this process
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+    sys.exit(code)
