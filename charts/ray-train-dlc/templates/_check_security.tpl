@@ -24,16 +24,22 @@ https://kubernetes.io/docs/concepts/security/pod-security-standards/
 {{- $lines = concat $lines (include "ray-train-dlc.check.security.container" (merge (dict "level" $level) .) | splitList "\n") -}}
 {{- end -}}
 {{- end -}}
-{{- if and (eq $level "restricted") .Values.cluster.autoscaling.enabled (not (get .Values.cluster.autoscaling.options "securityContext")) -}}
-{{- $lines = append $lines "ERROR: cluster.autoscaling.options.securityContext: not set, and podSecurity restricted does not admit the autoscaler without it; set allowPrivilegeEscalation: false and capabilities: {drop: [ALL]}" -}}
-{{- end -}}
+{{- $lines = concat $lines (include "ray-train-dlc.check.security.autoscaler" . | splitList "\n") -}}
 {{- end -}}
 {{- compact $lines | uniq | join "\n" -}}
 {{- end -}}
 
+{{- define "ray-train-dlc.check.security.autoscaler" -}}
+{{- $scaling := .Values.cluster.autoscaling -}}
+{{- if and (eq .Values.podSecurity "restricted") $scaling.enabled (not (get $scaling.options "securityContext")) }}
+ERROR: cluster.autoscaling.options.securityContext: not set, and podSecurity restricted does not admit the autoscaler without it; set allowPrivilegeEscalation: false and capabilities: {drop: [ALL]}
+{{- end }}
+{{- end -}}
+
 {{/* One line of a rule: list level key what. */}}
 {{- define "ray-train-dlc.check.security.line" -}}
-{{- printf "\nERROR: %s: %s is not admitted under podSecurity %s; remove it, or set podSecurity to %s" (index . 1) (index . 2) (index . 0) (eq (index . 0) "restricted" | ternary "baseline or privileged" "privileged") -}}
+{{- $level := first . }}
+ERROR: {{ index . 1 }}: {{ index . 2 }} is not admitted under podSecurity {{ $level }}; remove it, or set podSecurity to {{ eq $level "restricted" | ternary "baseline or privileged" "privileged" }}
 {{- end -}}
 
 {{- define "ray-train-dlc.check.security.pod" -}}
