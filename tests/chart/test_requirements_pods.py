@@ -172,7 +172,7 @@ REFUSED: dict[str, tuple[dict[str, Any], list[str]]] = {
         with_key(RESTRICTED, "common.podSecurityContext", {"runAsUser": 0}),
         ["common.podSecurityContext", "runAsUser 0"],
     ),
-    "sidecar under restricted": (
+    "open sidecar under restricted": (
         with_key(RESTRICTED, "head.sidecarContainers", beside()),
         ["head.sidecarContainers", "allowPrivilegeEscalation", "drop: [ALL]"],
     ),
