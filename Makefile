@@ -36,6 +36,7 @@ lint: $(VENV)/.dev ## ruff, mypy, yamllint, helm lint, generated files up to dat
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/mypy charts/ray-train-dlc/files/tests
 	$(BIN)/yamllint --strict .
 	"$$($(BIN)/python -m generator.tools helm)" lint --strict charts/ray-train-dlc
 	$(BIN)/python -m generator validate --output concise

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 from generator.values.compared import tables
+from generator.values.defaults import defaults_text
 from generator.values.difference import EarlierError, difference, earlier
 from generator.values.document import rows, table, values_text
 from generator.values.schema import schema_text
@@ -24,8 +25,10 @@ PAGE = """\
 
 Generated from `generator/values/` by `make schema`; do not edit. What they mean together is in the chart's
 [README](../charts/ray-train-dlc/README.md). `head`, each worker group and `job.submitter` take the fields of `common`
-too, over what `common` says: maps merge and `null` drops a key of them; of lists and texts the special one that is not
-empty wins. The submitter takes none of `rayStartParams`, `rayResources` and `rayLabels`.
+too, over what `common` says: maps merge, at every depth, and `null` drops a key of them; of lists and texts the special
+one that is not empty wins; probes, hooks, `scratch` and the source of a variable replace as a whole. The submitter
+takes none of `rayStartParams`, `rayResources` and `rayLabels`, and from `common` only what is not about Ray, its data
+and its nodes. A value that is `null` is its default.
 
 {table}
 ## Coming from KubeRay's chart `ray-cluster`
@@ -45,6 +48,7 @@ def files() -> dict[Path, str]:
     return {
         CHART / "values.yaml": values_text(),
         CHART / "values.schema.json": schema_text(),
+        CHART / "templates" / "_defaults.tpl": defaults_text(),
         readme: before + BEGIN + "\n" + table() + "\n" + END + after,
         DOCS: PAGE.format(table=table(), compared=tables()),
     }

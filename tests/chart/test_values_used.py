@@ -30,7 +30,7 @@ def declared(path: str) -> bool:
     return holder is not None and isinstance(yaml.safe_load(holder.default), dict)
 
 
-TEMPLATES = {file.name: used(file.read_text(encoding="utf-8")) for file in sorted((CHART / "templates").iterdir())}
+TEMPLATES = {file.name: used(file.read_text(encoding="utf-8")) for file in sorted((CHART / "templates").rglob("*.*"))}
 
 
 @pytest.mark.parametrize("name", [name for name, paths in TEMPLATES.items() if paths])
