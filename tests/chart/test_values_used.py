@@ -30,7 +30,10 @@ def declared(path: str) -> bool:
     return holder is not None and isinstance(yaml.safe_load(holder.default), dict)
 
 
-TEMPLATES = {file.name: used(file.read_text(encoding="utf-8")) for file in sorted((CHART / "templates").rglob("*.*"))}
+FOLDER = CHART / "templates"
+TEMPLATES = {
+    str(file.relative_to(FOLDER)): used(file.read_text(encoding="utf-8")) for file in sorted(FOLDER.rglob("*.*"))
+}
 
 
 @pytest.mark.parametrize("name", [name for name, paths in TEMPLATES.items() if paths])
@@ -41,7 +44,7 @@ def test_every_value_that_a_template_reads_is_declared(name: str) -> None:
 def test_values_are_seen_in_every_way_of_writing_them() -> None:
     everything = set().union(*TEMPLATES.values())
     # By name, from a named template's dict, and through a variable.
-    assert everything >= {"image.digest", "common", "monitoring.podMonitor.interval", "networkPolicy.extraEgress"}
+    assert everything >= {"image.pullPolicy", "common", "monitoring.podMonitor.interval", "networkPolicy.extraEgress"}
     text = (
         "{{ .Values.job.nmae }}{{- $policy := .root.Values.networkPolicy -}}{{ $policy.limitEgres }}{{ $policies.a }}"
     )
