@@ -51,7 +51,7 @@ class HelmError(Exception):
 
     @property
     def problems(self) -> list[str]:
-        """The lines of templates/requirements.yaml."""
+        """The lines of templates/_requirements.tpl."""
         return re.findall(r"^ERROR: .*$", self.stderr, flags=re.MULTILINE)
 
 
@@ -122,7 +122,7 @@ def render(
     Helm's own `--show-only` hides the errors of other templates, so everything is rendered and then filtered.
 
     Raises:
-        HelmError: the schema, a template or templates/requirements.yaml refused the values.
+        HelmError: the schema, a template or templates/_requirements.tpl refused the values.
     """
     objects = []
     text = template(values, name=name, namespace=namespace, chart=chart, set_=set_, hooks=hooks)

@@ -79,12 +79,14 @@ def test_another_machine_makes_the_same_bytes(name: str, tmp_path: Path) -> None
 def test_files_of_the_package(tmp_path: Path) -> None:
     top = {".helmignore", "CHANGELOG.md", "Chart.yaml", "LICENSE", "README.md", "values.schema.json", "values.yaml"}
     templates = {str(path.relative_to(CHART)) for path in (CHART / "templates").rglob("*.*")}
-    files = {f"files/training/{path.name}" for path in (ROOT / "training").glob("*.py")}
-    files |= {"files/dashboards/ray-train-dlc.json", "files/tests/check.py"}
+    training = {f"files/training/{path.name}" for path in (ROOT / "training").glob("*.py")}
     with tarfile.open(package(other_copy(tmp_path), tmp_path)) as archive:
         entries = archive.getmembers()
         assert archive.extractfile(f"{CHART.name}/Chart.yaml").read() == (CHART / "Chart.yaml").read_bytes()  # type: ignore[union-attr]
-    assert {entry.name.partition("/")[2] for entry in entries} == top | templates | files
+    assert {entry.name.partition("/")[2] for entry in entries} == top | templates | training | {
+        "files/tests/check.py",
+        "files/dashboards/ray-train-dlc.json",
+    }
     assert [entry.name for entry in entries] == sorted(entry.name for entry in entries)
     assert {(entry.mode, entry.uid, entry.gid, entry.uname, entry.gname) for entry in entries} == {
         (0o644, 0, 0, "", "")

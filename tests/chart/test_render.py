@@ -139,6 +139,6 @@ def test_no_named_template_is_left_over() -> None:
     files = [file for file in sorted((CHART / "templates").rglob("*")) if file.is_file()]
     text = "".join(file.read_text(encoding="utf-8") for file in files)
     for name in re.findall(r'define "([^"]+)"', text):
-        # requirements.yaml puts the names of the checks together.
+        # _requirements.tpl puts the names of the checks together.
         called = f'"{name.rpartition(".")[2]}"' if name.startswith("ray-train-dlc.check.") else f'"{name}"'
         assert text.count(called) + text.count(f'"{name}"') > 1, name

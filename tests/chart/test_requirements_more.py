@@ -1,4 +1,4 @@
-"""Rules of templates/requirements.yaml about pods, modes, queues and code."""
+"""Rules of templates/_requirements.tpl about pods, modes, queues and code."""
 
 from __future__ import annotations
 

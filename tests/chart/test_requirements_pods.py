@@ -1,4 +1,4 @@
-"""Rules of templates/requirements.yaml about what the fields of a pod are together, and about Pod Security."""
+"""Rules of templates/_requirements.tpl about what the fields of a pod are together, and about Pod Security."""
 
 from __future__ import annotations
 

@@ -30,9 +30,9 @@ def declared(path: str) -> bool:
     return holder is not None and isinstance(yaml.safe_load(holder.default), dict)
 
 
-FOLDER = CHART / "templates"
 TEMPLATES = {
-    str(file.relative_to(FOLDER)): used(file.read_text(encoding="utf-8")) for file in sorted(FOLDER.rglob("*.*"))
+    str(file.relative_to(CHART)): used(file.read_text(encoding="utf-8"))
+    for file in sorted((CHART / "templates").rglob("*.*"))
 }
 
 

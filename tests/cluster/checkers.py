@@ -25,7 +25,10 @@ from tests.cluster.tools import build
 
 # Far above what they take (well under a second, a few seconds for hundreds of files): only a hang reaches it.
 TIMEOUT_S = 120
-_FOUND_ERRORS = 1  # exit status of both programs when a document is refused
+_FOUND_ERRORS = 1  # exit status of each program when a document is refused
+KUBERAY = {build.TOOLS[name].version.removeprefix("v"): name for name in ("kuberay-check-oldest", "kuberay-check")}
+"""Releases of KubeRay that judge, oldest first: release to the program with its code."""
+NEWEST = list(KUBERAY)[-1]
 
 
 class CheckerError(Exception):
@@ -57,8 +60,8 @@ class Report:
         kind: kind of the object.
         name: its name, empty when it could not be read.
         errors: every refusal, in the order of the checks.
-        pods: the pods that the operator would create, head first, then one per worker group; only when asked
-            for and only of a document without errors.
+        pods: the pods that the operator would create, head first, then one per worker group, then the one that
+            submits; only when asked for, and not of a document that is refused (`update` refuses nothing).
     """
 
     source: str
@@ -92,20 +95,24 @@ def require_go() -> None:
         pytest.skip(str(missing))
 
 
-def check_rayjobs(yaml_text: str, *, pods: bool = False, feature_gates: str = "") -> list[Report]:
+def check_rayjobs(
+    yaml_text: str, *, pods: bool = False, feature_gates: str = "", release: str = NEWEST
+) -> list[Report]:
     """What the KubeRay operator and its CRDs say of every ray.io document in `yaml_text`; others are skipped.
 
     Args:
         yaml_text: YAML documents, as `helm template` prints them.
         pods: also give the pods that the operator would create.
         feature_gates: `NAME=true,…` as for the operator; empty: its defaults.
+        release: key of `KUBERAY`.
 
     Raises:
         CheckerError: the text is not YAML, or holds no ray.io document.
         build.BuildError: the checker cannot be built.
     """
-    arguments = [f"-crds={_crds()}", f"-feature-gates={feature_gates}", f"-pods={str(pods).lower()}"]
-    return _reports("kuberay-check", arguments, yaml_text)
+    checker = KUBERAY[release]
+    arguments = [f"-crds={_crds(checker)}", f"-feature-gates={feature_gates}", f"-pods={str(pods).lower()}"]
+    return _reports(checker, arguments, yaml_text)
 
 
 def check_clusterconfig(path: Path) -> Report:
@@ -145,8 +152,8 @@ def check_clusterconfig_schema(document: Mapping[str, Any]) -> list[str]:
 
 
 @cache
-def _crds() -> Path:
-    return build.module_dir("kuberay-check") / "config" / "crd" / "bases"
+def _crds(checker: str) -> Path:
+    return build.module_dir(checker) / "config" / "crd" / "bases"
 
 
 @cache

@@ -244,10 +244,31 @@ def test_go_mod_requires_the_version_of_the_table(tool: build.Tool) -> None:
         assert (tool.folder / tool.overlay.by).is_file()
 
 
+def test_one_program_is_built_on_two_releases_of_its_consumer(tool: build.Tool) -> None:
+    printing = PROGRAM.replace('"os"', f'(\n\t"os"\n\n\t"{MODULE}/said"\n)').replace('"%s"', "said.Text")
+    (tool.folder / "main.go").write_text(printing, encoding="utf-8")
+    older = tool.folder.with_name("consumer-check-older")
+    for pins, release in ((tool.folder, "./consumer"), (older, "./older")):
+        said = tool.folder / release / "said" / "said.go"
+        said.parent.mkdir(parents=True)
+        said.write_text(f'package said\n\nconst Text = "{release}"\n', encoding="utf-8")
+        pins.mkdir(exist_ok=True)
+        go_mod = (tool.folder / "go.mod").read_text(encoding="utf-8")
+        (pins / "go.mod").write_text(go_mod.replace("./consumer", release), encoding="utf-8")
+    (tool.folder / "older" / "go.mod").write_text(f"module {MODULE}\n\ngo 1.24\n", encoding="utf-8")
+    second = replace(tool, folder=older, sources=tool.name)
+    assert (_output(_program(tool)), _output(_program(second))) == ("./consumer", "./older")
+
+    first = _program(second)
+    (tool.folder / "main.go").write_text(printing + "\n// Changed.\n", encoding="utf-8")
+    assert _program(second) != first
+
+
 def test_versions_that_belong_together_are_the_same() -> None:
     versions: dict[str, set[str]] = {}
     for tool in build.TOOLS.values():
-        versions.setdefault(tool.module, set()).add(tool.version)
+        if not tool.sources:  # which is there for another version
+            versions.setdefault(tool.module, set()).add(tool.version)
     assert [module for module, found in versions.items() if len(found) > 1] == []
     # Kubernetes publishes its parts under v0.
     kubernetes = build.TOOLS["kubernetes"]

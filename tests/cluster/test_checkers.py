@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from tests.cluster.checkers import (
+    KUBERAY,
     CheckerError,
     check_rayjobs,
     require_go,
@@ -59,10 +60,11 @@ def _as_raycluster(job: Document) -> Document:
     }
 
 
-def test_a_good_rayjob_passes_between_documents_of_other_kinds() -> None:
+@pytest.mark.parametrize("release", KUBERAY)
+def test_a_good_rayjob_passes_between_documents_of_other_kinds(release: str) -> None:
     text = "---\n# nothing here\n---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: code}\n---\n"
     text += (FIXTURES / "rayjob.yaml").read_text(encoding="utf-8")
-    reports = check_rayjobs(text)
+    reports = check_rayjobs(text, release=release)
     assert [(report.kind, report.name) for report in reports] == [("RayJob", "demo-0a1b2c3d")]
     assert all(report.ok for report in reports), summary(reports)
 
@@ -259,10 +261,11 @@ BAD_RAYJOBS: dict[str, tuple[Change, str, str]] = {
 }
 
 
+@pytest.mark.parametrize("release", KUBERAY)
 @pytest.mark.parametrize("case", BAD_RAYJOBS)
-def test_a_bad_rayjob_is_refused(case: str) -> None:
+def test_a_bad_rayjob_is_refused(case: str, release: str) -> None:
     change, check, words = BAD_RAYJOBS[case]
-    (report,) = check_rayjobs(yaml.safe_dump(_changed("rayjob.yaml", change)))
+    (report,) = check_rayjobs(yaml.safe_dump(_changed("rayjob.yaml", change)), release=release)
     assert not report.ok
     matching = [error for error in report.errors if error.check == check and words in error.message]
     assert matching, f"no {check} error says {words!r}:\n{report}"

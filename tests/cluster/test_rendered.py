@@ -11,6 +11,7 @@ import yaml
 from generator.project import Project
 from generator.render import clusterconfig_path, render, values_path
 from tests.cluster.checkers import (
+    KUBERAY,
     check_clusterconfig,
     check_clusterconfig_schema,
     check_rayjobs,
@@ -53,12 +54,13 @@ def test_kubernetes_accepts_every_object(environment: str) -> None:
 
 
 @pytest.mark.go
+@pytest.mark.parametrize("release", KUBERAY)
 @pytest.mark.parametrize("environment", ENVIRONMENTS)
-def test_the_operator_accepts_the_rayjob(environment: str) -> None:
+def test_the_operator_accepts_the_rayjob(environment: str, release: str) -> None:
     require_go()
     values = render(Project(ROOT).load(environment))[values_path(environment)]
     jobs = [item for item in objects(environment, values) if item["kind"] == "RayJob"]
-    reports = check_rayjobs(yaml.safe_dump_all(jobs))
+    reports = check_rayjobs(yaml.safe_dump_all(jobs), release=release)
     assert [report.kind for report in reports] == ["RayJob"]
     assert all(report.ok for report in reports), summary(reports)
 

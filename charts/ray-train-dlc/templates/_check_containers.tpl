@@ -1,5 +1,5 @@
 {{/*
-Rules of requirements.yaml: what the fields of a pod are together, those of `common` included. The API server would refuse such a pod each
+Rules of _requirements.tpl: what the fields of a pod are together, those of `common` included. The API server would refuse such a pod each
 time the operator makes it.
 */}}
 

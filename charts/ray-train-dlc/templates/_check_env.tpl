@@ -1,4 +1,4 @@
-{{/* Rules of requirements.yaml: variables and parameters that the chart or the operator sets. */}}
+{{/* Rules of _requirements.tpl: variables and parameters that the chart or the operator sets. */}}
 
 {{- define "ray-train-dlc.check.env" -}}
 {{- $envs := dict -}}

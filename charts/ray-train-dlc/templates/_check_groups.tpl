@@ -1,4 +1,4 @@
-{{/* Rules of requirements.yaml: worker groups, each alone and all together. */}}
+{{/* Rules of _requirements.tpl: worker groups, each alone and all together. */}}
 
 {{- define "ray-train-dlc.check.groups" -}}
 {{- $groups := include "ray-train-dlc.groups" . | fromJson -}}

@@ -1,4 +1,4 @@
-{{/* Rules of requirements.yaml: what fits to a mode, and to a queue. */}}
+{{/* Rules of _requirements.tpl: what fits to a mode, and to a queue. */}}
 
 {{- define "ray-train-dlc.check.job" -}}
 {{- $job := .Values.job -}}

@@ -1,4 +1,4 @@
-{{/* Rules of requirements.yaml: names, labels and the path of a run. */}}
+{{/* Rules of _requirements.tpl: names, labels and the path of a run. */}}
 
 {{- define "ray-train-dlc.check.names" -}}
 {{- $label := "^[a-z]([-a-z0-9]*[a-z0-9])?$" -}}

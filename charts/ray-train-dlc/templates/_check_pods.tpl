@@ -1,4 +1,4 @@
-{{/* Rules of requirements.yaml: fields of pods, where they are given. */}}
+{{/* Rules of _requirements.tpl: fields of pods, where they are given. */}}
 
 {{/* Every place that takes the fields of a pod, and what is given there, as JSON: path to fields. */}}
 {{- define "ray-train-dlc.places" -}}

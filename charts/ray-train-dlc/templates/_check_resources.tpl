@@ -1,5 +1,5 @@
 {{/*
-Rules of requirements.yaml: quantities. KubeRay writes each RayJob back once, with quantities in their canonical form; any other form would be a
+Rules of _requirements.tpl: quantities. KubeRay writes each RayJob back once, with quantities in their canonical form; any other form would be a
 difference to Git for ever, and another name for the same job.
 */}}
 

@@ -1,5 +1,5 @@
 {{/*
-Rules of requirements.yaml: the Pod Security Standard of `podSecurity`, of which a namespace that enforces it would refuse the pods.
+Rules of _requirements.tpl: the Pod Security Standard of `podSecurity`, of which a namespace that enforces it would refuse the pods.
 https://kubernetes.io/docs/concepts/security/pod-security-standards/
 */}}
 

@@ -1,4 +1,4 @@
-{{/* Rules of requirements.yaml: the training's code, its arguments and its storage. */}}
+{{/* Rules of _requirements.tpl: the training's code, its arguments and its storage. */}}
 
 {{- define "ray-train-dlc.check.training" -}}
 {{- $training := .Values.training -}}

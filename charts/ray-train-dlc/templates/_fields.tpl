@@ -97,7 +97,7 @@ a scratch one kind and a digest one repository, so these replace as a whole.
 {{- end -}}
 
 {{/*
-What all ranks share, as JSON: nodes, gpusPerNode, processesPerNode. requirements.yaml sees to it that the groups with ranks agree, so
+What all ranks share, as JSON: nodes, gpusPerNode, processesPerNode. _requirements.tpl sees to it that the groups with ranks agree, so
 one of them can speak for all. Groups without ranks only serve (Ray Data on CPU nodes).
 */}}
 {{- define "ray-train-dlc.topology" -}}

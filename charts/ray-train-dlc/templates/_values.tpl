@@ -8,7 +8,8 @@ A scalar as text. Numbers of values files are floats in templates, which would p
 
 {{/*
 Puts the values in order, in place, once for all templates; every file that renders something begins with it. After it each value is there
-(null, or a key without a value, is its default), and no list holds nulls or what the operator would leave out when it writes back.
+(null, or a key without a value, is its default), no list holds nulls or what the operator would leave out when it writes back, and the
+values have passed all rules.
 */}}
 {{- define "ray-train-dlc.settle" -}}
 {{- if not (hasKey . "Settled") -}}
@@ -39,6 +40,7 @@ Puts the values in order, in place, once for all templates; every file that rend
 {{- $_ := set (first $part) $key (include "ray-train-dlc.pruned" (get (first $part) $key) | fromJsonArray | first) -}}
 {{- end -}}
 {{- end -}}
+{{- include "ray-train-dlc.requirements" . -}}
 {{- end -}}
 {{- end -}}
 

@@ -77,6 +77,7 @@ class Tool:
         stamps: string variables by import path and name, which the linker sets; `{version}`, `{major}` and
             `{minor}` in a value stand for the parts of `version`.
         overlay: the file of a dependency that is replaced.
+        sources: the folder whose *.go are compiled with this one's go.mod; empty: its own.
         on_demand: built on first use only.
         toolchain: GOTOOLCHAIN to build with, such as `go1.27.3`, for a module that needs a newer Go;
             empty: the installed one as it is configured.
@@ -88,6 +89,7 @@ class Tool:
     packages: tuple[str, ...] = (".",)
     stamps: Mapping[str, str] = field(default_factory=dict)
     overlay: Overlay | None = None
+    sources: str = ""
     on_demand: bool = False
     toolchain: str = ""
 
@@ -105,6 +107,11 @@ class Tool:
     def name(self) -> str:
         """Name of the folder."""
         return self.folder.name
+
+    @property
+    def compiled(self) -> Path:
+        """Folder whose *.go are compiled."""
+        return self.folder.with_name(self.sources) if self.sources else self.folder
 
     @property
     def programs(self) -> tuple[str, ...]:
@@ -144,11 +151,11 @@ class Tool:
         """Twelve hexadecimal digits over everything that decides the programs, but for the Go release."""
         machine = (platform.system(), platform.machine())
         digest = hashlib.sha256(repr((self.flags, self.packages, self.overlay, self.toolchain, machine)).encode())
-        sources = [path for path in self.folder.rglob("*.go") if not path.name.endswith("_test.go")]
+        sources = [path for path in self.compiled.rglob("*.go") if not path.name.endswith("_test.go")]
         pins = [self.folder / "go.mod", self.folder / "go.sum"]
         for path in sorted([*sources, *filter(Path.exists, pins)]):
             content = path.read_bytes()
-            digest.update(f"{path.relative_to(self.folder).as_posix()} {len(content)}\n".encode())
+            digest.update(f"{os.path.relpath(path, self.folder)} {len(content)}\n".encode())
             digest.update(content)
         return digest.hexdigest()[:12]
 
@@ -320,13 +327,14 @@ def _run(command: list[str], tool: Tool, timeout_s: int) -> str:
     Raises:
         BuildError: it failed or took longer than `timeout_s` seconds.
     """
-    environment = dict(os.environ, CGO_ENABLED="0", GOWORK="off", GOFLAGS="")
+    module = f"-modfile=../{tool.name}/go.mod" if tool.sources else ""
+    environment = dict(os.environ, CGO_ENABLED="0", GOWORK="off", GOFLAGS=module)
     if tool.toolchain:
         environment["GOTOOLCHAIN"] = tool.toolchain
     try:
         done = subprocess.run(
             command,
-            cwd=tool.folder,
+            cwd=tool.compiled,
             env=environment,
             capture_output=True,
             text=True,
@@ -356,7 +364,7 @@ def main() -> int:
     unnamed = [name for name, tool in TOOLS.items() if not tool.on_demand and not arguments.names]
     extra = [name for name, tool in TOOLS.items() if tool.on_demand and arguments.on_demand]
     for name in dict.fromkeys(known[name].name for name in [*arguments.names, *unnamed, *extra]):
-        print(f"{name:<16} ", end="", flush=True)
+        print(f"{name:<20} ", end="", flush=True)
         started = time.monotonic()
         try:
             folder = build(TOOLS[name])

@@ -7,7 +7,7 @@
 //
 //	{"source": FILE, "kind": KIND, "name": NAME, "errors": [{"check": CHECK, "message": TEXT}], "pods": [POD]}
 //
-// "pods" is there only with -pods: the pods that the operator would create, one per group. Exit status: 0 nothing
+// "pods" is there only with -pods: the pods that the operator would create, one per group, then the submitter. Exit status: 0 nothing
 // found, 1 at least one error, 2 the command itself went wrong, which includes an input without any ray.io document.
 package main
 
@@ -19,6 +19,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -126,10 +127,18 @@ func judge[T any](c *checker, result *report, data []byte, operator func(*report
 		return err
 	}
 	cluster := guarded(result, object, operator)
-	if c.withPods && cluster != nil && len(result.Errors) == 0 {
+	if c.withPods && cluster != nil && !refused(result) {
 		result.Pods = buildPods(cluster)
+		if job, ok := any(object).(*rayv1.RayJob); ok && job.Spec.SubmissionMode == rayv1.K8sJobMode {
+			result.Pods = append(result.Pods, submitterPod(job, cluster))
+		}
 	}
 	return nil
+}
+
+// refused says whether anything of the report keeps the pods from being made: the first update does not.
+func refused(result *report) bool {
+	return slices.ContainsFunc(result.Errors, func(found finding) bool { return found.Check != "update" })
 }
 
 // decodeStrictly reads a document into the operator's Go type, refusing unknown and duplicate keys. The decoder is
@@ -179,7 +188,7 @@ func (c *checker) stream(source string, reader io.Reader, out *json.Encoder) (ju
 func run() (failed bool, err error) {
 	crds := flag.String("crds", "", "folder of the operator's CRD files (config/crd/bases of its module); required")
 	gates := flag.String("feature-gates", "", "NAME=true,... as for the operator; empty: the operator's defaults")
-	pods := flag.Bool("pods", false, "also print the pods that the operator would create, one per group")
+	pods := flag.Bool("pods", false, "also print the pods that the operator would create, one per group, then the submitter")
 	flag.Parse()
 	if *crds == "" {
 		return false, errors.New("-crds is required")

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -60,9 +61,8 @@ func checkRayCluster(result *report, cluster *rayv1.RayCluster) *rayv1.RayCluste
 }
 
 // childCluster is the RayCluster that the RayJob reconciler would create: labels and annotations copied, labels of
-// origin added, a suffix of five characters on the name, here a fixed one so that two runs print the same. (The
-// reconciler's own function is not exported.)
-// SidecarMode's extra container in the head is left out.
+// origin added, a suffix of five characters on the name, here a fixed one so that two runs print the same; in
+// SidecarMode with the container that submits. (The reconciler's own function is not exported.)
 func childCluster(job *rayv1.RayJob) *rayv1.RayCluster {
 	labels := maps.Clone(job.Labels)
 	if labels == nil {
@@ -71,7 +71,7 @@ func childCluster(job *rayv1.RayJob) *rayv1.RayCluster {
 	labels[utils.RayOriginatedFromCRNameLabelKey] = job.Name
 	labels[utils.RayOriginatedFromCRDLabelKey] = utils.RayOriginatedFromCRDLabelValue(utils.RayJobCRD)
 	labels[utils.RayJobSubmissionModeLabelKey] = string(job.Spec.SubmissionMode)
-	return &rayv1.RayCluster{
+	cluster := &rayv1.RayCluster{
 		TypeMeta: metav1.TypeMeta{APIVersion: rayv1.GroupVersion.String(), Kind: "RayCluster"},
 		ObjectMeta: metav1.ObjectMeta{
 			Name:        job.Name + childSuffix,
@@ -81,6 +81,45 @@ func childCluster(job *rayv1.RayJob) *rayv1.RayCluster {
 		},
 		Spec: *job.Spec.RayClusterSpec.DeepCopy(),
 	}
+	head := &cluster.Spec.HeadGroupSpec.Template.Spec
+	if job.Spec.SubmissionMode == rayv1.SidecarMode && len(head.Containers) > 0 {
+		container := common.GetDefaultSubmitterContainer(&cluster.Spec)
+		completeSubmitter(&container, job, cluster)
+		head.Containers = append(head.Containers, container)
+		head.RestartPolicy = corev1.RestartPolicyNever
+	}
+	return cluster
+}
+
+// completeSubmitter gives a container that submits its command and its environment, as the RayJob reconciler does in a
+// function that is not exported.
+func completeSubmitter(container *corev1.Container, job *rayv1.RayJob, cluster *rayv1.RayCluster) {
+	if len(container.Command) == 0 {
+		container.Command = utils.GetContainerCommand([]string{"e"})
+		if command, err := common.BuildJobSubmitCommand(job, job.Spec.SubmissionMode); err == nil {
+			container.Args = []string{strings.Join(command, " ")}
+		}
+	}
+	for _, name := range []string{"PYTHONUNBUFFERED", utils.RAY_DASHBOARD_ADDRESS, utils.RAY_JOB_SUBMISSION_ID} {
+		container.Env = append(container.Env, corev1.EnvVar{Name: name, Value: "1"})
+	}
+	if utils.IsAuthEnabled(&cluster.Spec) {
+		common.SetContainerTokenAuthEnvVars(cluster.Name, container, cluster.Spec.AuthOptions)
+	}
+}
+
+// submitterPod is the pod of the Kubernetes Job that the RayJob reconciler would create in K8sJobMode.
+func submitterPod(job *rayv1.RayJob, cluster *rayv1.RayCluster) corev1.Pod {
+	template := common.GetSubmitterTemplate(&job.Spec, &cluster.Spec)
+	completeSubmitter(&template.Spec.Containers[utils.RayContainerIndex], job, cluster)
+	pod := corev1.Pod{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
+		ObjectMeta: template.ObjectMeta,
+		Spec:       template.Spec,
+	}
+	pod.GenerateName = job.Name + "-"
+	pod.Namespace = cluster.Namespace
+	return pod
 }
 
 // checkSubmissionMode refuses what neither the CRD nor the operator refuses: with an unknown mode the cluster comes
