@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import sys
@@ -13,7 +14,8 @@ from generator.release.changelog import sections
 from generator.release.package import package
 from generator.values.difference import RENAMED, EarlierError, difference, earlier
 from generator.values.document import rows
-from tests.helm import CHART, ROOT
+from tests.chart.helms import HELMS, helm
+from tests.helm import CHART, KUBE_VERSION, ROOT
 
 README = (CHART / "README.md").read_text(encoding="utf-8")
 # The chart of an earlier day: one value less, one more, one of another name, one with another default.
@@ -102,3 +104,15 @@ def test_the_changelog_lists_the_changed_values() -> None:
     except EarlierError:
         pytest.skip(f"this checkout has no tag {tag}: git fetch --tags")
     assert newest.text.partition("### Values\n")[2].strip() == difference(old, rows()).strip()
+
+
+@pytest.mark.parametrize("name", HELMS)
+def test_an_old_name_is_refused_by_name(name: str) -> None:
+    """Never ignored: docs/upgrade.md relies on it."""
+    command = [str(helm(name)), "template", "demo", str(CHART), f"--kube-version={KUBE_VERSION}"]
+    command += ["--set=env.A=b", "--set=terminationGracePeriodSeconds=60", "--set=imagePullSecrets[0].name=r"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 1
+    refused = re.search(r"at '': additional properties (.*) not allowed", done.stderr)
+    assert refused
+    assert set(refused[1].split(", ")) == {"'env'", "'terminationGracePeriodSeconds'", "'imagePullSecrets'"}
