@@ -37,8 +37,8 @@ headGroupSpec:
   {{- end }}
   {{- with $root.Values.head.service }}
   headService:
-    {{- /* With the two fields that the operator would write back. */}}
-    {{- merge (deepCopy .) (dict "metadata" dict "status" (dict "loadBalancer" dict)) | toYaml | nindent 4 }}
+    {{- /* With the fields that the operator would write back. */}}
+    {{- merge (deepCopy .) (dict "metadata" dict "spec" dict "status" (dict "loadBalancer" dict)) | toYaml | nindent 4 }}
   {{- end }}
   {{- /* No CPUs and no GPUs to offer: ranks run on the workers only. */}}
   {{- include "ray-train-dlc.offers" (dict "fields" $head "cpus" "0" "gpus" "0") | nindent 2 }}
