@@ -16,7 +16,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c const
 EDITABLE := --config-settings editable_mode=compat
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint programs unit cluster-up cluster-down cluster-test test-full cluster-packages helm-if-missing sync-chart schema golden bench clean
+.PHONY: help demo test lint programs unit cluster-up cluster-down cluster-test test-full cluster-packages helm-if-missing sync-chart schema golden package bench clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -36,6 +36,7 @@ lint: $(VENV)/.dev ## ruff, mypy, yamllint, helm lint, generated files up to dat
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/mypy charts/ray-train-dlc/files/tests
 	$(BIN)/yamllint --strict .
 	"$$($(BIN)/python -m generator.tools helm)" lint --strict charts/ray-train-dlc
 	$(BIN)/python -m generator validate --output concise
@@ -76,12 +77,15 @@ schema: $(VENV)/.dev ## write environments/*.schema.json, and the chart's values
 golden: $(VENV)/.dev ## write tests/golden/ anew; read the difference before you commit it
 	$(BIN)/python -m tests.golden.update
 
+package: $(VENV)/.dev ## dist/ray-train-dlc-<version>.tgz, the same bytes on every machine (docs/package.md)
+	$(BIN)/python -m generator.release
+
 bench: $(VENV)/.dev ## measure, and add the figures to bench/results/
 	$(BIN)/python bench/validate_cost.py
 
 clean: ## remove what make set up
 	@test ! -d .bench || $(BIN)/python -m tests.cluster.bench down
-	rm -rf $(VENV) .local .bench *.egg-info .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) .local .bench dist *.egg-info .mypy_cache .ruff_cache .pytest_cache
 
 $(VENV)/.made:
 	@test -n "$(PYTHON)" && "$(PYTHON)" -c '$(GOOD)' || \

@@ -51,7 +51,7 @@ class HelmError(Exception):
 
     @property
     def problems(self) -> list[str]:
-        """The lines of templates/requirements.yaml."""
+        """The lines of templates/_requirements.tpl."""
         return re.findall(r"^ERROR: .*$", self.stderr, flags=re.MULTILINE)
 
 
@@ -92,13 +92,17 @@ def template(
     namespace: str = "ray-train",
     chart: Path = CHART,
     set_: Sequence[str] = (),
+    hooks: bool = False,
 ) -> str:
-    """Text of `helm template`: values as a map, or as values files in order, then `--set` expressions."""
+    """Text of `helm template`: values as a map, or as values files in order, then `--set` expressions.
+
+    With `hooks` also what is there only while `helm test` runs; manifests for GitOps are rendered without it.
+    """
     text = as_yaml(values) if isinstance(values, Mapping) else ""
     files = () if isinstance(values, Mapping) else tuple(str(file) for file in values or ())
     # The project's own chart and values do not change during a test run; copies do.
     own = chart == CHART and all(Path(file).is_relative_to(CHART) for file in files)
-    return (_template if own else _template.__wrapped__)(text, files, name, namespace, chart, tuple(set_))
+    return (_template if own else _template.__wrapped__)(text, files, name, namespace, chart, tuple(set_), hooks)
 
 
 def render(
@@ -108,19 +112,21 @@ def render(
     namespace: str = "ray-train",
     chart: Path = CHART,
     set_: Sequence[str] = (),
+    hooks: bool = False,
     show_only: str | None = None,
 ) -> list[Object]:
     """Objects that the chart renders, in Helm's order; with `show_only`, those of one template file.
 
+    Without those of `helm test`, unless `hooks` asks for them.
+
     Helm's own `--show-only` hides the errors of other templates, so everything is rendered and then filtered.
 
     Raises:
-        HelmError: the schema, a template or templates/requirements.yaml refused the values.
+        HelmError: the schema, a template or templates/_requirements.tpl refused the values.
     """
     objects = []
-    for document in re.split(
-        r"^---\n", template(values, name=name, namespace=namespace, chart=chart, set_=set_), flags=re.MULTILINE
-    ):
+    text = template(values, name=name, namespace=namespace, chart=chart, set_=set_, hooks=hooks)
+    for document in re.split(r"^---\n", text, flags=re.MULTILINE):
         source = re.search(r"^# Source: [^/\n]+/(\S+)", document, flags=re.MULTILINE)
         if show_only is not None and (source is None or source[1] != show_only):
             continue
@@ -165,13 +171,19 @@ def as_yaml(values: Mapping[str, Any]) -> str:
 
 @functools.lru_cache(maxsize=256)
 def _template(
-    values: str, files: tuple[str, ...], name: str, namespace: str, chart: Path, set_: tuple[str, ...]
+    values: str,
+    files: tuple[str, ...],
+    name: str,
+    namespace: str,
+    chart: Path,
+    set_: tuple[str, ...],
+    hooks: bool,
 ) -> str:
     arguments = (
         [f"--values={file}" for file in files] + (["--values=-"] if values else []) + [f"--set={item}" for item in set_]
     )
     return run(
-        *("template", name, str(chart), f"--namespace={namespace}"),
+        *("template", name, str(chart), f"--namespace={namespace}", *(() if hooks else ("--skip-tests",))),
         *(f"--kube-version={KUBE_VERSION}", *(f"--api-versions={name}" for name in APIS)),
         *arguments,
         stdin=values,

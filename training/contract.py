@@ -81,6 +81,14 @@ class Contract:
     """Ranks per worker node; None: not given."""
     resume_from: str
     """Path of another run, or its name beside this one; empty: none."""
+    model: str
+    """Hub name, `s3://` address or path of the model to start from; empty: not given."""
+    model_revision: str
+    """Commit of the model on the hub; empty: not given."""
+    data: str
+    """Hub name, `s3://` address or path of the data; empty: not given."""
+    data_revision: str
+    """Commit of the data on the hub; empty: not given."""
     transport: ExpectedTransport | None
     """None: nothing is promised about the network, so nothing is checked."""
 
@@ -144,6 +152,10 @@ class Contract:
             gpus_per_node=gpus,
             processes_per_node=processes,
             resume_from=environ.get("RTD_RESUME_FROM", "").strip().rstrip("/"),
+            model=environ.get("RTD_MODEL", "").strip(),
+            model_revision=environ.get("RTD_MODEL_REVISION", "").strip(),
+            data=environ.get("RTD_DATA", "").strip(),
+            data_revision=environ.get("RTD_DATA_REVISION", "").strip(),
             transport=transport,
         )
         if problems:

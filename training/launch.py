@@ -11,6 +11,7 @@ import json
 import logging
 import os
 import signal
+import socket
 import sys
 import threading
 import time
@@ -23,6 +24,7 @@ from training import metrics
 from training.checkpoint import folder_name
 from training.cluster import wait_for_cluster
 from training.contract import Contract, Exit, RunEndError
+from training.logs import Attempt, Joined
 from training.loop import Ending, Hooks, Job, run
 from training.storage import Storage, is_full
 from training.topology import NO_GPUS, TIMEOUT_S, Place, backend
@@ -42,6 +44,12 @@ class Mailbox:
         self._stop = False
         self._ending: Ending | None = None
         self._heard = 0.0
+        self._joined: list[Joined] = []
+
+    def join(self, process: Joined) -> None:
+        """A process of a rank has begun."""
+        start = 1 + sum(j.rank == process.rank for j in self._joined)
+        self._joined.append(replace(process, start=start))
 
     def from_rank(self, lines: list[str], ending: Ending | None) -> bool:
         """Rank 0 leaves lines and, at its end, the ending; returns whether it should stop."""
@@ -50,11 +58,11 @@ class Mailbox:
         self._heard = time.monotonic()
         return self._stop
 
-    def from_driver(self, stop: bool) -> tuple[list[str], Ending | None, float]:
-        """The driver takes the lines; returns them, the ending, and the seconds since rank 0 was heard."""
+    def from_driver(self, stop: bool) -> tuple[list[str], Ending | None, float, list[Joined]]:
+        """The driver takes the lines; returns them, the ending, the seconds since rank 0 was heard, and who joined."""
         self._stop = self._stop or stop
         lines, self._lines = self._lines, []
-        return lines, self._ending, time.monotonic() - self._heard if self._heard else 1e9
+        return lines, self._ending, time.monotonic() - self._heard if self._heard else 1e9, self._joined
 
 
 class RayHooks(Hooks):
@@ -74,7 +82,8 @@ class RayHooks(Hooks):
             threading.Thread(target=self._exchange_often, name="mailbox", daemon=True).start()
 
     def say(self, text: str) -> None:
-        """Hand a line to the driver."""
+        """Hand a line to the driver, and keep it in the rank's own log."""
+        logging.info(text)
         with self._lock:
             self._lines.append(text)
 
@@ -140,16 +149,45 @@ def _rank(settings: dict[str, Any]) -> None:
     """Body of one Ray Train worker. It returns also when the run failed for good: raising would make Ray try again."""
     import ray.util
 
-    # Ray Train writes a line per rank for every report, through a logger that the run's log level does not reach.
-    logging.getLogger().setLevel(logging.WARNING)
-
+    place = Place.from_env(os.environ, host=ray.util.get_node_ip_address())
+    _keep_log(settings["mailbox"], place)
     job: Job = settings["job"]
     # The driver's contract is the head's, which the chart tells nothing of the network between the workers.
     job = replace(job, contract=replace(job.contract, transport=Contract.from_env(os.environ).transport))
-    place = Place.from_env(os.environ, host=ray.util.get_node_ip_address())
     hooks = RayHooks(settings["mailbox"], place, job.run_name)
-    ending = run(job, place, hooks, cuda=settings["cuda"])
+    try:
+        ending = run(job, place, hooks, cuda=settings["cuda"])
+    except Exception:
+        logging.info("rank %d ends with an error", place.rank, exc_info=True)  # the driver hears of it from Ray Train
+        raise
+    logging.info("rank %d ends: %s: %s", place.rank, ending.state, ending.message)
     hooks.close(ending)
+
+
+def _keep_log(mailbox: Any, place: Place) -> None:
+    """Everything that is logged or printed goes to this process's log, warnings also to the driver, which knows it."""
+    import ray
+
+    # Ray Train gives the root logger a console and a file. What it writes for every report of every rank, and what
+    # `print` gives to that logger, is for the file; the file's form is for people.
+    for handler in logging.getLogger().handlers:
+        if isinstance(handler, logging.StreamHandler):
+            handler.setLevel(logging.WARNING)
+        else:
+            handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+    context = ray.get_runtime_context()
+    joined = Joined(
+        rank=place.rank,
+        start=0,
+        node=place.host,
+        host=socket.gethostname(),
+        pid=os.getpid(),
+        worker_id=context.get_worker_id(),
+        node_id=context.get_node_id(),
+    )
+    logging.info("rank %d of %d begins on %s (%s)", place.rank, place.world_size, joined.node, joined.host)
+    with suppress(Exception):  # the files are found without it, under the name of Ray's worker
+        ray.get(mailbox.join.remote(joined), timeout=60)
 
 
 def launch(job: Job, *, world_size: int) -> Ending:
@@ -168,18 +206,32 @@ def launch(job: Job, *, world_size: int) -> Ending:
             job = replace(job, contract=replace(job.contract, nodes=1, processes_per_node=world_size))
     stop = threading.Event()
     storage = Storage(job.run_path)
+    attempt = Attempt(storage)
     try:
         ray.init(**(own or {"address": address}), logging_level=logging.WARNING)
     except ConnectionError as error:
         return Ending("failed", Exit.FAILED, f"no Ray cluster at RAY_ADDRESS={address}: {error}")
+
+    def asked_to_stop(_signal: int, _frame: object) -> None:
+        attempt.asked_to_stop()
+        stop.set()
+
     # Ray's own handler, which ray.init has just set, ends the driver at once; the run must reach a checkpoint first.
-    signal.signal(signal.SIGTERM, lambda _signal, _frame: stop.set())
+    signal.signal(signal.SIGTERM, asked_to_stop)
     try:
-        ending = _fit(job, world_size, storage, stop)
-    except RunEndError as error:
-        ending = Ending("failed", error.code, error.message, lasting=error.lasting)
+        ending = _fit(job, world_size, storage, stop, attempt)
+        _close(storage, ending)
+        attempt.collect(ending)
+    except Exception as error:
+        attempt.collect(Ending("failed", Exit.FAILED, f"the driver failed: {error}"))
+        raise
     finally:
         ray.shutdown()
+    return ending
+
+
+def _close(storage: Storage, ending: Ending) -> None:
+    """Write down the ending, where rank 0 could not."""
     if ending.lasting:
         metrics.refuse(storage, ending.code, ending.message)
     with suppress(OSError):
@@ -188,10 +240,17 @@ def launch(job: Job, *, world_size: int) -> Ending:
             storage.write(metrics.RECORD, json.dumps(ending.record, indent=1).encode())
             storage.write(metrics.CURVE, metrics.loss_svg(ending.record).encode())
         metrics.close_record(storage, ending.state, ending.code, ending.message)
-    return ending
 
 
-def _fit(job: Job, world_size: int, storage: Storage, stop: threading.Event) -> Ending:
+def _fit(job: Job, world_size: int, storage: Storage, stop: threading.Event, attempt: Attempt) -> Ending:
+    """The ending of the training."""
+    try:
+        return _train(job, world_size, storage, stop, attempt)
+    except RunEndError as error:
+        return Ending("failed", error.code, error.message, lasting=error.lasting)
+
+
+def _train(job: Job, world_size: int, storage: Storage, stop: threading.Event, attempt: Attempt) -> Ending:
     import ray
     from ray.train import CheckpointConfig, FailureConfig, LoggingConfig, RunConfig, ScalingConfig
     from ray.train.torch import TorchConfig, TorchTrainer
@@ -229,13 +288,15 @@ def _fit(job: Job, world_size: int, storage: Storage, stop: threading.Event) -> 
 
     def give_up() -> None:
         # `fit` waits for nodes and heeds no signal meanwhile; actors and a Ray of its own end with this process.
-        message = "asked to stop while no rank was training; earlier checkpoints are kept"
-        with suppress(OSError):
-            metrics.close_record(storage, "preempted", Exit.PREEMPTED, message)
-        print(message, file=sys.stderr, flush=True)
+        ending = Ending(
+            "preempted", Exit.PREEMPTED, "asked to stop while no rank was training; earlier checkpoints are kept"
+        )
+        _close(storage, ending)
+        print(ending.message, file=sys.stderr, flush=True)
+        attempt.collect(ending)
         os._exit(Exit.PREEMPTED)
 
-    with _relay(mailbox, stop, give_up) as relayed:
+    with _relay(mailbox, stop, attempt, give_up) as relayed:
         try:
             trainer.fit()
         except Exception as error:  # Ray's errors, and those of the ranks in it
@@ -247,7 +308,9 @@ def _fit(job: Job, world_size: int, storage: Storage, stop: threading.Event) -> 
 
 
 @contextmanager
-def _relay(mailbox: Any, stop: threading.Event, give_up: Callable[[], None]) -> Iterator[dict[str, Any]]:
+def _relay(
+    mailbox: Any, stop: threading.Event, attempt: Attempt, give_up: Callable[[], None]
+) -> Iterator[dict[str, Any]]:
     """Print rank 0's lines and pass on the stop request while the training runs; yields where the ending will be.
 
     `give_up` is called when nobody is there to stop.
@@ -259,9 +322,11 @@ def _relay(mailbox: Any, stop: threading.Event, give_up: Callable[[], None]) -> 
     asked = 0.0
 
     def exchange() -> float:
-        lines, relayed["ending"], silent = ray.get(mailbox.from_driver.remote(stop.is_set()), timeout=60)
+        answer = mailbox.from_driver.remote(stop.is_set())
+        lines, relayed["ending"], silent, joined = ray.get(answer, timeout=60)
         for line in lines:
             print(line, flush=True)
+        attempt.heard(joined)
         return float(silent)
 
     def often() -> None:

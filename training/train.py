@@ -11,9 +11,9 @@ On a cluster the same command runs as the entrypoint of a RayJob; the chart's RT
 
     python -m training.train --preset=qwen2.5-1.5b --steps=200 --sequence-length=2048
 
-The run path receives run.json (settings, versions, layout, every step), loss.svg and checkpoints/. Starting the same
-command with the same run path resumes at the newest complete checkpoint; a finished run ends at once. SIGTERM lets the
-step in progress finish, saves a checkpoint and exits with 143.
+The run path receives run.json (settings, versions, layout, every step), loss.svg, checkpoints/ and, with Ray, logs/.
+Starting the same command with the same run path resumes at the newest complete checkpoint; a finished run ends at once.
+SIGTERM lets the step in progress finish, saves a checkpoint and exits with 143.
 
 Exit codes: 0 done, 1 failed, 2 wrong flags, 3 wrong network, 4 wrong storage, 5 wrong layout, 143 stopped after a
 checkpoint.
@@ -29,7 +29,7 @@ import signal
 import sys
 from pathlib import Path
 
-from training import checkpoint, config, metrics
+from training import checkpoint, config, logs, metrics
 from training.contract import Contract, ContractError, Exit, RunEndError
 from training.loop import Ending, Hooks, Job, run
 from training.storage import Storage
@@ -108,6 +108,12 @@ def main(argv: list[str] | None = None) -> int:
     except ContractError as error:
         print(f"wrong environment:\n{error}", file=sys.stderr)
         return Exit.FAILED
+    for name, uri in (("RTD_MODEL", contract.model), ("RTD_DATA", contract.data)):
+        if uri:
+            print(
+                f"{name}={uri}: this training makes its own weights and tokens and reads neither yet", file=sys.stderr
+            )
+            return Exit.FAILED
     if resume_from:
         contract = dataclasses.replace(contract, resume_from=resume_from.rstrip("/"))
     path = (run_path or contract.run_path or f"runs/{preset}").rstrip("/")
@@ -190,4 +196,9 @@ if __name__ == "__main__":
     # The module again, under its own name: Ray's workers can import that one, and not `__main__`.
     from training.train import main as _main
 
-    sys.exit(_main())
+    code = _main()
+    if logs.still_copying():  # in a storage that does not answer; it must not keep this process
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+    sys.exit(code)

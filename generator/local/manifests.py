@@ -56,6 +56,7 @@ def render(chart: Path, values_files: Sequence[Path], *, release: str, namespace
     command = [
         str(find("helm")),
         "template",
+        "--skip-tests",
         release,
         str(chart),
         "--namespace",

@@ -1,6 +1,6 @@
 """Write the chart's generated files anew: values.yaml, values.schema.json, the table of its README, docs/values.md.
 
-python -m generator.values [--check]
+python -m generator.values [--check | --since VERSION]
 """
 
 from __future__ import annotations
@@ -10,7 +10,9 @@ import sys
 from pathlib import Path
 
 from generator.values.compared import tables
-from generator.values.document import table, values_text
+from generator.values.defaults import defaults_text
+from generator.values.difference import EarlierError, difference, earlier
+from generator.values.document import rows, table, values_text
 from generator.values.schema import schema_text
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -23,8 +25,10 @@ PAGE = """\
 
 Generated from `generator/values/` by `make schema`; do not edit. What they mean together is in the chart's
 [README](../charts/ray-train-dlc/README.md). `head`, each worker group and `job.submitter` take the fields of `common`
-too, over what `common` says: maps merge and `null` drops a key of them; of lists and texts the special one that is not
-empty wins. The submitter takes none of `rayStartParams`, `rayResources` and `rayLabels`.
+too, over what `common` says: maps merge, at every depth, and `null` drops a key of them; of lists and texts the special
+one that is not empty wins; probes, hooks, `scratch` and the source of a variable replace as a whole. The submitter
+takes none of `rayStartParams`, `rayResources` and `rayLabels`, and from `common` only what is not about Ray, its data
+and its nodes. A value that is `null` is its default.
 
 {table}
 ## Coming from KubeRay's chart `ray-cluster`
@@ -44,6 +48,7 @@ def files() -> dict[Path, str]:
     return {
         CHART / "values.yaml": values_text(),
         CHART / "values.schema.json": schema_text(),
+        CHART / "templates" / "_defaults.tpl": defaults_text(),
         readme: before + BEGIN + "\n" + table() + "\n" + END + after,
         DOCS: PAGE.format(table=table(), compared=tables()),
     }
@@ -51,8 +56,21 @@ def files() -> dict[Path, str]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m generator.values", description=__doc__)
-    parser.add_argument("--check", action="store_true", help="change nothing; exit status 1 if something would change")
+    instead = parser.add_mutually_exclusive_group()
+    instead.add_argument("--check", action="store_true", help="change nothing; exit status 1 if something would change")
+    instead.add_argument(
+        "--since",
+        metavar="VERSION",
+        help="write nothing; print which values changed since VERSION: a package (.tgz), a README.md of the chart, "
+        "or a commit or tag",
+    )
     options = parser.parse_args()
+    if options.since:
+        try:
+            print(difference(earlier(options.since, ROOT), rows()), end="")
+        except EarlierError as error:
+            sys.exit(f"error: {error}")
+        return 0
     changed = {
         path: text for path, text in files().items() if not path.exists() or path.read_text(encoding="utf-8") != text
     }

@@ -11,6 +11,7 @@ from generator.values.pods import (
     INT32,
     Annotations,
     Common,
+    DnsName,
     Head,
     Labels,
     NetworkPolicyEgressRule,
@@ -106,6 +107,40 @@ class Storage(Model):
     """Folder of the claim to mount. Empty: all of it."""
 
 
+class SecretRef(Model):
+    """A key of a Secret in the namespace of the release."""
+
+    name: DnsName = ""
+    """Name of the Secret. Empty: none."""
+    key: Annotated[str, StringConstraints(pattern=r"^[-._a-zA-Z0-9]+$")] = "token"
+    """Its key."""
+
+
+class ModelSource(Model):
+    """The model to start from, for code of your own: in RTD_MODEL, with revision and token beside it. The bundled
+    `training.train` does not read it yet."""
+
+    uri: str = Field(default="", examples=["s3://bucket/models/Qwen2.5-1.5B"])
+    """For code of your own, in RTD_MODEL (the bundled `training.train` does not read it yet): name on the Hugging Face
+    hub, `s3://` address of a folder, or absolute path inside the pods. Empty: none."""
+    revision: str = ""
+    """Commit on the hub, all 40 digits: a branch that moves would change the training and not the job's name."""
+    secret_ref: SecretRef = SecretRef()
+    """Secret with a token of the hub."""
+
+
+class DataSource(Model):
+    """The data to train on, for code of your own: in RTD_DATA; the same forms as for the model."""
+
+    uri: str = Field(default="", examples=["s3://bucket/corpus"])
+    """For code of your own, in RTD_DATA: name of a dataset on the hub, `s3://` address of a folder, or absolute path
+    inside the pods. Empty: none."""
+    revision: str = ""
+    """Commit on the hub, all 40 digits."""
+    secret_ref: SecretRef = SecretRef()
+    """Secret with a token of the hub."""
+
+
 class GitCode(Model):
     """Code from a Git repository, cloned by an init container of each pod."""
 
@@ -151,6 +186,10 @@ class Training(Model):
     """Arguments over the preset: a map from field names of training/config.py to values."""
     storage: Storage = Storage()
     """Where checkpoints, the run record and logs go."""
+    model: ModelSource = ModelSource()
+    """The model to start from, for code of your own."""
+    data: DataSource = DataSource()
+    """The data to train on, for code of your own."""
     code: Code = Code()
     """Code of your own."""
 
@@ -177,9 +216,9 @@ class Job(Model):
     """End the job this many seconds after its start, waiting for nodes included. null: never."""
     pre_running_deadline_seconds: Seconds = 1800
     """Give up when the cluster is not up after this many seconds."""
-    ttl_seconds_after_finished: Count = 600
-    """Keep the cluster, and with it the logs of the head, this many seconds after the job's end, whatever that is: its
-    nodes cost money until then. The RayJob itself stays."""
+    ttl_seconds_after_finished: Count | None = None
+    """Keep the cluster this many seconds after the job's end, whatever that is: its nodes cost money until then. Empty:
+    0 where the bundled training has copied its logs to the storage by then, else 600. The RayJob itself stays."""
     submission_mode: Literal["HTTPMode", "K8sJobMode", "SidecarMode"] = "HTTPMode"
     """`HTTPMode`: the operator submits. `K8sJobMode`: a pod of its own does, and a dropped log connection of it ends
     the job. `SidecarMode`: a container of the head does."""
@@ -228,8 +267,8 @@ class NetworkPolicy(Model):
     operator_namespace: Namespace = ""
     """Namespace of the KubeRay operator. Empty: any namespace."""
     limit_egress: bool = False
-    """Let the pods reach nothing but each other, DNS and, for storage `s3`, HTTPS and the agents that give
-    credentials."""
+    """Let the pods reach nothing but each other, DNS, and the HTTPS port of whatever they need: S3 (and the agents that
+    give credentials), the hub, a Git server, the Kubernetes API. Other ports: `extraEgress`."""
     extra_ingress: list[NetworkPolicyIngressRule] = Field(default=[])
     """More rules for traffic to the pods."""
     extra_egress: list[NetworkPolicyEgressRule] = Field(default=[])
@@ -247,11 +286,35 @@ class PodMonitor(Model):
     """How often it is read."""
 
 
+class GrafanaDashboard(Model):
+    """A dashboard for Grafana."""
+
+    enabled: bool = False
+    """Make a ConfigMap with a dashboard of runs, which Grafana's sidecar loads. One shows all runs of all namespaces,
+    so one release per Grafana is enough. It reads what `podMonitor` and the operator's metrics give."""
+    labels: Labels = Field(default={"grafana_dashboard": "1"})
+    """Labels by which your sidecar selects it."""
+    annotations: Annotations = Field(default={}, examples=[{"grafana_folder": "Ray"}])
+    """Its annotations, such as the folder."""
+
+
 class Monitoring(Model):
     """Metrics."""
 
     pod_monitor: PodMonitor = PodMonitor()
     """Metrics for the Prometheus operator."""
+    grafana_dashboard: GrafanaDashboard = GrafanaDashboard()
+    """A dashboard for Grafana."""
+
+
+class Tests(Model):
+    """What `helm test` does."""
+
+    enabled: bool = True
+    """Have `helm test` ask whether the job or the cluster is up. Nothing of it is there but while a test runs; leave it
+    out of manifests for Git with `helm template --skip-tests`."""
+    timeout_seconds: Seconds = 240
+    """Give up after this many seconds. Helm itself does after 5 minutes, unless `helm test --timeout` says more."""
 
 
 class Values(Model):
@@ -277,9 +340,10 @@ class Values(Model):
     """The pods' ServiceAccount."""
     auth: Auth = Auth()
     """Authentication."""
-    pod_security: Literal["baseline", "restricted"] = "baseline"
+    pod_security: Literal["baseline", "restricted", "privileged"] = "baseline"
     """Pod Security Standard that the pods keep. `baseline`: root without capabilities but CHOWN, DAC_OVERRIDE and
-    FOWNER, as the image is made for. `restricted`: user 1000, group 100; not proven with the AWS image."""
+    FOWNER, as the image is made for. `restricted`: user 1000, group 100; not proven with the AWS image. `privileged`:
+    like `baseline`, but nothing that you add to it is refused."""
     common: Common = Common()
     """What all pods share. `head`, each worker group and `job.submitter` take the same fields over these."""
     head: Head = Head()
@@ -302,5 +366,7 @@ class Values(Model):
     """Who reaches the pods, and whom they reach."""
     monitoring: Monitoring = Monitoring()
     """Metrics."""
+    tests: Tests = Tests()
+    """What `helm test` does."""
     extra_objects: list[Raw] = Field(default=[])
     """Further manifests of the release, as Kubernetes writes them."""

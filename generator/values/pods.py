@@ -19,11 +19,23 @@ LabelKey = Annotated[
     StringConstraints(pattern=r"^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$"),
 ]
 LabelValue = Annotated[str, StringConstraints(pattern=r"^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$", max_length=63)]
+# A name of most kinds of objects (DNS-1123 subdomain), or nothing.
+DnsName = Annotated[
+    str,
+    StringConstraints(pattern=r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*)?$", max_length=253),
+]
+# Besides CPU, memory and what begins with `hugepages-`, Kubernetes knows resources with a prefix only.
+ExtendedResource = Annotated[
+    str,
+    StringConstraints(pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?/[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$"),
+]
 Labels = dict[LabelKey, LabelValue | None]
 Annotations = dict[LabelKey, str | None]
 StringMap = dict[str, str | None]
 Quantity = str | int
-Scalar = str | float | bool
+# Helm reads numbers as 64 bit floats: beyond these, digits are lost.
+Number = Annotated[float, Field(ge=1 - 2**53, le=2**53 - 1)]
+Scalar = str | Number | bool
 Raw = dict[str, Any]
 
 
@@ -126,11 +138,12 @@ class Scratch(Model):
 
 class PodFields(Model):
     """Fields of a pod. Maps of a more special place (`head`, a worker group, the submitter) merge over those of
-    `common` and drop a key with `null`; of lists and texts the more special one that is not empty wins."""
+    `common`, at every depth, and drop a key with `null`; of lists and texts the more special one that is not empty
+    wins. Probes, hooks, `scratch` and the source of a variable replace as a whole."""
 
     image: ImageOverride = ImageOverride()
     """Another image for these pods, by `repository`, `tag` and `digest`; `rayVersion` must fit all of them."""
-    extra_resources: dict[str, Quantity | None] = Field(default={}, examples=[{"example.com/fpga": 1}])
+    extra_resources: dict[ExtendedResource, Quantity | None] = Field(default={}, examples=[{"example.com/fpga": 1}])
     """Further resources, as requests and limits. GPUs and EFA interfaces have values of their own."""
     env: Env = Field(
         default={},
@@ -144,7 +157,7 @@ class PodFields(Model):
     """Labels of the pods. They never start a job; a RayCluster with upgrade strategy Recreate starts anew."""
     annotations: Annotations = Field(default={})
     """Annotations of the pods, with the same effect."""
-    node_selector: Annotations = Field(default={}, examples=[{"node.kubernetes.io/instance-type": "g6.12xlarge"}])
+    node_selector: Labels = Field(default={}, examples=[{"node.kubernetes.io/instance-type": "g6.12xlarge"}])
     """Labels that a node must have."""
     tolerations: list[Toleration] = Field(
         default=[], examples=[[{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}]]
@@ -154,15 +167,15 @@ class PodFields(Model):
     """Affinity. The rule that puts one worker on each node is added to it."""
     topology_spread_constraints: list[TopologySpreadConstraint] = Field(default=[])
     """How the pods spread over zones or nodes."""
-    priority_class_name: str = ""
+    priority_class_name: DnsName = ""
     """PriorityClass."""
-    runtime_class_name: str = ""
+    runtime_class_name: DnsName = ""
     """RuntimeClass, where `nvidia` is not the nodes' default."""
-    scheduler_name: str = ""
+    scheduler_name: DnsName = ""
     """Scheduler; `scheduler.kind` sets what a batch scheduler needs."""
     image_pull_secrets: list[LocalObjectReference] = Field(default=[], examples=[[{"name": "registry"}]])
     """Secrets for a private registry."""
-    service_account_name: str = ""
+    service_account_name: DnsName = ""
     """ServiceAccount of these pods alone. Empty: that of `serviceAccount`."""
     automount_service_account_token: bool | None = None
     """Mount the token of the ServiceAccount. Empty: only where the head runs Ray's autoscaler, which needs it."""
@@ -284,7 +297,8 @@ class WorkerGroup(RayPodFields):
 
 
 class Submitter(PodFields):
-    """The pod that submits the job, in K8sJobMode."""
+    """The pod that submits the job, in K8sJobMode. It takes from `common` what is not about Ray, its data and its
+    nodes: image, environment, labels, node selector, tolerations, names of classes and accounts, security, DNS."""
 
     resources: ResourcesLayer = ResourcesLayer()
     """Requests and limits at once. Empty: 500m and 1Gi."""

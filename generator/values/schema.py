@@ -17,12 +17,13 @@ from generator.model.descriptions import descriptions
 from generator.model.jsonschema import models
 from generator.values.chart import Values
 from generator.values.pods import K8S
+from generator.values.schema_names import NAMES
 
 # The oldest Kubernetes that the chart supports: what it does not know, a cluster may drop.
 KUBERNETES = "1.34.0"
 _REF = "#/definitions/"
 _K8S_GROUPS = ("io.k8s.api.core.v1", "io.k8s.api.networking.v1")
-_EMPTY: tuple[Any, ...] = (None, "", 0, False, {}, [])
+_OR_NULL = ".orNull"
 
 Schema = dict[str, Any]
 
@@ -36,8 +37,13 @@ def schema_text() -> str:
         _describe(model, own)
     for name in sorted(set(_kubernetes_types([raw, definitions]))):
         _add_kubernetes(name, definitions)
+    for name, pattern in NAMES.items():
+        kind, _, field = name.partition(".")
+        if f"k8s.{kind}" in definitions:
+            definitions[f"k8s.{kind}"]["properties"][field] |= pattern
     root = _simple(raw, definitions)
     simple = {name: _simple(node, definitions) for name, node in definitions.items()}
+    simple |= {f"{name}{_OR_NULL}": _nullable({**node}) for name, node in simple.items()}
     root["properties"]["global"] = {
         "description": "Helm passes it to every subchart; nothing here reads it.",
         "type": "object",
@@ -58,25 +64,17 @@ def texts(model: type[BaseModel]) -> dict[str, str]:
 
 
 def _describe(model: type[BaseModel], schema: Schema) -> None:
-    """Texts and required keys. A key with a default that is not empty is required: set to null there would be none."""
+    """Texts and required keys: those without a default, as the chart takes a null for its default."""
     about = texts(model)
     required = []
     for name, field in model.model_fields.items():
         entry = schema["properties"][field.alias]
         entry["description"] = about[name]
-        default = field.get_default()
-        value = default.model_dump() if isinstance(default, BaseModel) else default
-        if field.is_required() or not _empty(value):
+        if field.is_required():
             required.append(field.alias)
     schema.pop("required", None)
     if required:
         schema["required"] = required
-
-
-def _empty(value: Any) -> bool:
-    if isinstance(value, dict):
-        return all(_empty(inner) for inner in value.values())
-    return value in _EMPTY
 
 
 # -- the Kubernetes API
@@ -120,6 +118,9 @@ def _renamed(node: Any, pending: list[str]) -> Any:
         for key, value in node.items()
         if not (key in {"description", "format"} and isinstance(value, str)) and not key.startswith("x-kubernetes")
     }
+    # Null is added where it means "not given" (`_nullable`); there everything may be null, items of lists too.
+    if isinstance(kept.get("type"), list):
+        (kept["type"],) = [kind for kind in kept["type"] if kind != "null"]
     return {key: _renamed(value, pending) for key, value in kept.items()}
 
 
@@ -146,7 +147,7 @@ def _simple(node: Any, definitions: dict[str, Schema]) -> Any:
     union = node.get("anyOf") or node.get("oneOf")
     if isinstance(union, list):
         if [member.get("type") for member in union] == [None, "null"] and "$ref" in union[0]:
-            return _nullable({**_described(node), **union[0]}, definitions)
+            return _nullable({**_described(node), **union[0]})
         return {**_described(node), **_merged([_simple(member, definitions) for member in union], definitions)}
     result: Schema = {}
     for key, value in node.items():
@@ -157,7 +158,7 @@ def _simple(node: Any, definitions: dict[str, Schema]) -> Any:
         if key == "properties":
             needed = node.get("required", ())
             simple = {name: _simple(inner, definitions) for name, inner in value.items()}
-            result[key] = {n: s if n in needed else _nullable(s, definitions) for n, s in simple.items()}
+            result[key] = {n: s if n in needed else _nullable(s) for n, s in simple.items()}
         elif key == "patternProperties":
             result[key] = {name: _simple(inner, definitions) for name, inner in value.items()}
         else:
@@ -169,11 +170,11 @@ def _simple(node: Any, definitions: dict[str, Schema]) -> Any:
     return result
 
 
-def _nullable(schema: Schema, definitions: dict[str, Schema]) -> Schema:
-    """Null allowed: a key of a values file whose lines are all comments counts as not given."""
+def _nullable(schema: Schema) -> Schema:
+    """Null allowed: a key of a values file whose lines are all comments counts as not given. An item of a list is not
+    such a key, so a definition has two forms."""
     if "$ref" in schema:
-        _nullable(definitions[schema["$ref"].removeprefix(_REF)], definitions)
-        return schema
+        return schema if schema["$ref"].endswith(_OR_NULL) else {**schema, "$ref": schema["$ref"] + _OR_NULL}
     for key in ("type", "enum"):
         if key in schema:
             none = "null" if key == "type" else None

@@ -14,8 +14,12 @@ CPU = job(gpus=0, efa=0, processesPerNode=2)
 SUBMITTER = job("job.submissionMode", "K8sJobMode")
 KUEUE = job("scheduler", {"kind": "kueue", "queue": "gpus"})
 NEAR = job("placement.topologyKey", "topology.kubernetes.io/zone")
+DASHBOARD = job("monitoring.grafanaDashboard.enabled", True)
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 GIT = job("training.code.git", {"url": "https://git.example/code.git", "revision": COMMIT})
+OWN = job("training.code", {"configMapName": "own-code", "module": "own"})
+HUB = {"uri": "owner/name", "revision": COMMIT, "secretRef": {"name": "hub", "key": "token"}}
+VOLUMES = [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]
 VOLUME = job("common.scratch", {"storageClassName": "nvme", "size": "10Gi"})
 TOLERATION = [{"key": "a", "operator": "Exists"}]
 DIGEST = "sha256:" + "a" * 64
@@ -50,7 +54,7 @@ POD_FIELDS: dict[str, Any] = {
     "dnsPolicy": "Default",
     "dnsConfig": {"options": [{"name": "ndots", "value": "2"}]},
     "hostAliases": [{"ip": "192.0.2.1", "hostnames": ["registry.example"]}],
-    "volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}],
+    "volumes": VOLUMES,
     "volumeMounts": [{"name": "data", "mountPath": "/data"}],
     "initContainers": [{"name": "first", "image": "registry.example/first:1"}],
     "sidecarContainers": [{"name": "beside", "image": "registry.example/beside:1"}],
@@ -94,10 +98,10 @@ FUNCTIONAL: dict[str, Change] = {
     "auth.secretName": (None, "token"),
     "podSecurity": (None, "restricted"),
     **{f"common.{path}": (None, value) for path, value in (POD_FIELDS | RAY_FIELDS).items()},
+    "common.volumeMounts": (job("common.volumes", VOLUMES), POD_FIELDS["volumeMounts"]),
     **{f"common.{path}": change for path, change in VOLUME_FIELDS.items()},
     "head.resources": (None, {"cpu": "3", "memory": "8Gi"}),
     "head.serviceType": (None, "ClusterIP"),
-    "head.serviceAnnotations": (None, {"a": "1"}),
     "head.service": (None, {"spec": {"type": "ClusterIP"}}),
     "workerGroups": (None, {"other": group()}),
     "workerGroups.<name>.replicas": (None, 3),
@@ -119,6 +123,16 @@ FUNCTIONAL: dict[str, Change] = {
     "training.storage.uri": (S3, "s3://bucket/two"),
     "training.storage.claimName": (None, "other"),
     "training.storage.subPath": (None, "below"),
+    **{
+        f"training.{source}.{path}": change
+        for source in ("model", "data")
+        for path, change in {
+            "uri": (with_key(OWN, f"training.{source}", HUB), "owner/other"),
+            "revision": (with_key(OWN, f"training.{source}", HUB), COMMIT[::-1]),
+            "secretRef.name": (with_key(OWN, f"training.{source}", HUB), "other"),
+            "secretRef.key": (with_key(OWN, f"training.{source}", HUB), "other"),
+        }.items()
+    },
     "training.code.files": (None, {"own.py": "print(1)\n"}),
     "training.code.configMapName": (None, "own-code"),
     "training.code.git.url": (GIT, "https://git.example/other.git"),
@@ -147,6 +161,7 @@ NEUTRAL: dict[str, Change] = {
     "commonLabels": (None, {"a": "1"}),
     "commonAnnotations": (None, {"a": "1"}),
     **{f"common.{path}": (None, value) for path, value in NEUTRAL_POD_FIELDS.items()},
+    "head.serviceAnnotations": (None, {"a": "1"}),
     "serviceAccount.annotations": (None, {"a": "1"}),
     "job.onChange": (None, "keep"),
     "networkPolicy.enabled": (None, False),
@@ -157,6 +172,11 @@ NEUTRAL: dict[str, Change] = {
     "monitoring.podMonitor.enabled": (None, True),
     "monitoring.podMonitor.labels": (job("monitoring.podMonitor.enabled", True), {"release": "prometheus"}),
     "monitoring.podMonitor.interval": (job("monitoring.podMonitor.enabled", True), "30s"),
+    "monitoring.grafanaDashboard.enabled": (None, True),
+    "monitoring.grafanaDashboard.labels": (DASHBOARD, {"loaded": "yes"}),
+    "monitoring.grafanaDashboard.annotations": (DASHBOARD, {"grafana_folder": "Ray"}),
+    "tests.enabled": (None, False),
+    "tests.timeoutSeconds": (None, 60),
     "extraObjects": (None, [{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "more"}}]),
 }
 CLUSTER = job("mode", "cluster")

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from generator.values.document import rows
-from tests.chart.cases import job, job_name
+from tests.chart.cases import job, job_name, with_key
 from tests.chart.every_value import (
     DIGEST,
     ELSEWHERE,
@@ -20,9 +20,11 @@ from tests.chart.every_value import (
     NEUTRAL_POD_FIELDS,
     OF_A_CLUSTER,
     OF_A_JOB_ON_A_CLUSTER,
+    ON_CLUSTER,
     POD_FIELDS,
     RAY_FIELDS,
     SUBMITTER,
+    VOLUMES,
     changed,
 )
 from tests.helm import CHART, KUBE_VERSION, one, render, run, template
@@ -48,9 +50,12 @@ def test_a_field_of_a_pod_is_functional_in_every_place(place: str) -> None:
     fields = POD_FIELDS if place == "job.submitter" else POD_FIELDS | RAY_FIELDS
     name = job_name(before)
     for path, value in fields.items():
-        after = changed(f"{place}.{path}", before, value)
-        assert job_name(after) != name, path
-        assert render(after) != render(changed(f"common.{path}", before, value)), path
+        # A mount needs its volume; that alone makes another name too, which `common.volumeMounts` sees to.
+        start = changed(f"{place}.volumes", before, VOLUMES) if path == "volumeMounts" else before
+        after = changed(f"{place}.{path}", start, value)
+        assert job_name(after) not in {name, job_name(start)}, path
+        if path != "volumeMounts":
+            assert render(after) != render(changed(f"common.{path}", before, value)), path
 
 
 @pytest.mark.parametrize("path", NEUTRAL)
@@ -59,7 +64,7 @@ def test_another_change_keeps_the_name_and_is_not_ignored(path: str) -> None:
     before = before or job()
     after = changed(path, before, value)
     assert job_name(after) == job_name(before)
-    assert render(after) != render(before)
+    assert render(after, hooks=True) != render(before, hooks=True)
 
 
 @pytest.mark.parametrize("place", ["head", "workerGroups.gpu", "job.submitter"])
@@ -84,6 +89,22 @@ def test_another_cluster_is_another_job() -> None:
     assert job_name(before) != job_name(changed("job.clusterName", before, value))
 
 
+def test_labels_of_the_heads_service_start_nothing() -> None:
+    for metadata in ({"labels": {"a": "1"}}, {"annotations": {"a": "1"}}):
+        before = job("head.service", {"metadata": {}, "spec": {"type": "ClusterIP"}})
+        after = with_key(before, "head.service.metadata", metadata)
+        assert job_name(after) == job_name(before)
+        assert render(after) != render(before)
+    assert job_name(with_key(before, "head.service.metadata", {"name": "a"})) != job_name(before)
+
+
+def test_releases_that_agree_in_what_a_name_takes_of_them_have_different_jobs() -> None:
+    """Also on one cluster, where nothing else of the spec tells them apart."""
+    for values in (job(), ON_CLUSTER):
+        names = {job_name(values, name="x" * 40 + end) for end in ("-one", "-two")}
+        assert len(names) == 2
+
+
 def test_a_change_without_another_name_changes_no_spec_but_labels() -> None:
     """KubeRay ignores changes of a started job until a retry, which would run another spec under the same name."""
     plain = one("RayJob", job())["spec"]
@@ -92,6 +113,7 @@ def test_a_change_without_another_name_changes_no_spec_but_labels() -> None:
         for start in (spec["rayClusterSpec"]["headGroupSpec"], *spec["rayClusterSpec"]["workerGroupSpecs"]):
             start["template"]["metadata"]["labels"].pop("a", None)
             start["template"]["metadata"].pop("annotations", None)
+        spec["rayClusterSpec"].pop("headServiceAnnotations", None)
         assert spec == plain, path
 
 
@@ -151,7 +173,7 @@ def test_the_way_values_are_written_is_not_in_the_name(tmp_path: Path) -> None:
 
 def test_the_machine_is_not_in_the_name(tmp_path: Path) -> None:
     """Another folder, user environment and locale, or the packaged chart, give the same text."""
-    here = template([CHART / "ci" / "efa-p5-values.yaml"])
+    here = template([CHART / "ci" / "efa-p5-values.yaml"], hooks=True)
     chart = Path(shutil.copytree(CHART, tmp_path / "elsewhere" / "ray-train-dlc"))
     for file in chart.rglob("*"):
         os.utime(file, (0, 0))
@@ -186,7 +208,7 @@ def test_the_hash_itself_does_not_move(chart_copy: Path) -> None:
     shutil.rmtree(chart_copy / "files" / "training")
     (chart_copy / "files" / "training").mkdir()
     (chart_copy / "files" / "training" / "train.py").write_text("print('training')\n", encoding="utf-8")
-    assert job_name(job(), chart=chart_copy) == "demo-50182cbe"
+    assert job_name(job(), chart=chart_copy) == "demo-e67687f8"
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.chart.cases import job, with_key
+from tests.chart.every_value import CLUSTER, GIT, HUB, OWN, SCALING
 from tests.helm import one, render
 from tests.project_pods import project
 
@@ -98,6 +99,30 @@ def test_egress(storage: dict[str, str], more: list[Any]) -> None:
     spec = policy(with_key(values, "networkPolicy.limitEgress", True))
     assert spec["policyTypes"] == ["Ingress", "Egress"]
     assert spec["egress"] == [{"to": [{"podSelector": spec["podSelector"]}]}, DNS, *more]
+
+
+API = {"ports": [{"protocol": "TCP", "port": 443}, {"protocol": "TCP", "port": 6443}]}
+
+
+@pytest.mark.parametrize(
+    ("values", "more"),
+    [
+        (with_key(OWN, "training.model", HUB), [HTTPS]),
+        (with_key(OWN, "training.data.uri", "s3://bucket/a"), [HTTPS, POD_IDENTITY]),
+        (with_key(OWN, "training.data.uri", "/mnt/ray-train/a"), []),
+        (GIT, [HTTPS]),
+        (with_key(GIT, "training.code.git.url", "http://git.example/a"), [
+            {"ports": [{"protocol": "TCP", "port": 443}, {"protocol": "TCP", "port": 80}]}
+        ]),
+        (with_key(GIT, "training.code.git.url", "https://git.example:8443/a"), [
+            {"ports": [{"protocol": "TCP", "port": 443}, {"protocol": "TCP", "port": 8443}]}
+        ]),
+        (SCALING, [API]),
+        (with_key(CLUSTER, "auth.enableK8sTokenAuth", True), [API]),
+    ],
+)  # fmt: skip
+def test_egress_to_what_the_values_need(values: dict[str, Any], more: list[Any]) -> None:
+    assert policy(with_key(values, "networkPolicy.limitEgress", True))["egress"][2:] == more
 
 
 def test_can_be_left_out() -> None:

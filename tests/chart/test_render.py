@@ -54,7 +54,7 @@ def test_kinds(file: Path) -> None:
     kinds = sorted(item["kind"] for item in render([file]))
     ray = "RayCluster" if MODES[file] == "cluster" else "RayJob"
     policy = [] if file.name.startswith("cluster") else ["NetworkPolicy"]
-    more = ["ConfigMap", "ConfigMap", "PodMonitor"] if file.name == "all-options-values.yaml" else []
+    more = [*["ConfigMap"] * 3, "PodMonitor"] if file.name == "all-options-values.yaml" else []
     assert kinds == (
         ["RayJob"] if MODES[file] == "jobOnCluster" else sorted(["ConfigMap", "ServiceAccount", ray, *policy, *more])
     )
@@ -94,7 +94,7 @@ def test_pods_have_common_labels_but_none_of_the_operator_or_of_a_version() -> N
 @BY_FILE
 def test_manifests_are_clean_text(file: Path) -> None:
     """GitOps users commit them: no trailing spaces, no empty documents."""
-    text = template([file])
+    text = template([file], hooks=True)
     assert not re.search(r"[ \t]+$", text, flags=re.MULTILINE)
     assert all(document.strip() for document in text.removeprefix("---\n").split("\n---\n"))
     assert "<no value>" not in text
@@ -136,8 +136,9 @@ def test_app_version_is_the_ray_version_of_the_image() -> None:
 
 
 def test_no_named_template_is_left_over() -> None:
-    text = "".join(file.read_text(encoding="utf-8") for file in sorted((CHART / "templates").iterdir()))
+    files = [file for file in sorted((CHART / "templates").rglob("*")) if file.is_file()]
+    text = "".join(file.read_text(encoding="utf-8") for file in files)
     for name in re.findall(r'define "([^"]+)"', text):
-        # requirements.yaml puts the names of the checks together.
+        # _requirements.tpl puts the names of the checks together.
         called = f'"{name.rpartition(".")[2]}"' if name.startswith("ray-train-dlc.check.") else f'"{name}"'
         assert text.count(called) + text.count(f'"{name}"') > 1, name

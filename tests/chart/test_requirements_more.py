@@ -1,4 +1,4 @@
-"""Rules of templates/requirements.yaml about pods, modes, queues and code."""
+"""Rules of templates/_requirements.tpl about pods, modes, queues and code."""
 
 from __future__ import annotations
 
@@ -7,16 +7,24 @@ from typing import Any
 import pytest
 
 from tests.chart.cases import job, with_key
-from tests.chart.every_value import CLUSTER, COMMIT, GIT, KUEUE, ON_CLUSTER, SCALING
+from tests.chart.every_value import CLUSTER, COMMIT, GIT, KUEUE, ON_CLUSTER, SCALING, VOLUMES
 from tests.chart.test_requirements import problems
 from tests.helm import one, render
 from tests.project_pods import container, project
 
 HEAD_ONLY = {"replicas": 1, "gpus": 0, "resources": {"cpu": "4", "memory": "8Gi"}}
 
+
+def mounted(path: str) -> dict[str, Any]:
+    return job("common", {"volumes": VOLUMES, "volumeMounts": [{"name": "data", "mountPath": path}]})
+
+
 # (values, words that the one message must hold)
 REFUSED: dict[str, tuple[dict[str, Any], list[str]]] = {
-    "field with a value of its own": (job("head.extraPodSpec", {"volumes": []}), ["head.extraPodSpec", "volumes"]),
+    "field with a value of its own": (
+        job("head.extraPodSpec", {"volumes": [{"name": "a"}]}),
+        ["head.extraPodSpec", "volumes"],
+    ),
     "container field with a value of its own": (
         job("common.extraContainer", {"image": "a"}),
         ["extraContainer", "image"],
@@ -33,9 +41,9 @@ REFUSED: dict[str, tuple[dict[str, Any], list[str]]] = {
         job("workerGroups.gpu.volumes", [{"name": "a", "hostPath": {"path": "/"}}]),
         ["workerGroups.gpu.volumes", "hostPath"],
     ),
-    "mount of the operator": (job("common.volumeMounts", [{"name": "a", "mountPath": "/dev/shm"}]), ["/dev/shm"]),  # noqa: S108
+    "mount of the operator": (mounted("/dev/shm"), ["/dev/shm"]),  # noqa: S108
     "mount of the chart": (
-        job("common.volumeMounts", [{"name": "a", "mountPath": "/mnt/ray-train/a"}]),
+        mounted("/mnt/ray-train/a"),
         ["/mnt/ray-train/a"],
     ),
     "ray stop": (

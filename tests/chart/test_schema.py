@@ -11,7 +11,9 @@ import jsonschema
 import pytest
 import yaml
 
-from tests.chart.cases import job, with_key
+from generator.values.document import rows
+from tests.chart.cases import job, pods, with_key
+from tests.chart.every_value import POD_FIELDS, RAY_FIELDS
 from tests.helm import CHART, CI_VALUES, HelmError, render, template
 
 SCHEMA: dict[str, Any] = json.loads((CHART / "values.schema.json").read_text(encoding="utf-8"))
@@ -19,7 +21,7 @@ SCHEMA: dict[str, Any] = json.loads((CHART / "values.schema.json").read_text(enc
 UNKNOWN = r"(?i)additional propert(?:ies|y) '?{}'? (?:is )?not allowed"
 # Helm's own for subcharts, and what is handed on as Kubernetes, KubeRay or Ray write it.
 HANDED_ON = {"extraPodSpec", "extraContainer", "extraSpec", "extraObjects", "service", "options", "runtimeEnv"}
-HANDED_ON |= {"gcsFaultToleranceOptions", "global", "k8s.FieldsV1"}
+HANDED_ON |= {"gcsFaultToleranceOptions", "global", "k8s.FieldsV1", "k8s.FieldsV1.orNull"}
 
 
 def subschemas(schema: Any, path: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
@@ -115,7 +117,6 @@ WRONG: list[tuple[str, Any, list[str]]] = [
     ("common.env", {"A": {"secretKeyRef": {"name": "s"}}}, ["secretKeyRef", "key"]),
     ("common.env", {"A": {"fieldRefs": {}}}, ["fieldRefs", "not allowed"]),
     ("commonLabels", {"a": "not a label"}, ["match pattern"]),
-    ("image", None, []),
     ("job.backoffLimit", -1, ["0"]),
     ("job.activeDeadlineSeconds", 0, ["1"]),
     ("common.terminationGracePeriodSeconds", 5, ["40"]),
@@ -131,18 +132,53 @@ def test_a_wrong_value_is_refused_with_its_place(path: str, value: Any, words: l
         assert word in said
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        "common.env",
-        "commonLabels",
-        "head.env",
-        "head.tolerations",
-        "head.image",
-        "workerGroups",
-        "training.args",
-    ],
-)
-def test_a_key_left_empty_counts_as_not_given(path: str) -> None:
-    """`env:` with all its lines commented out is null in YAML."""
-    assert render(with_key({}, path, None)) == render()
+PATHS = [row.path for row in rows() if "<name>" not in row.path]
+
+
+def test_a_key_left_empty_counts_as_not_given() -> None:
+    """`env:` with all its lines commented out is null in YAML. Maps above the values too, and all of them at once."""
+    above = {path.rpartition(".")[0] for path in PATHS} - {""}
+    for path in [*above, *PATHS]:
+        assert render(with_key({}, path, None)) == render(), path
+    everything: dict[str, Any] = {}
+    for path in PATHS:
+        everything = with_key(everything, path, None)
+    assert render(everything) == render()
+
+
+def test_a_null_inside_a_group_counts_as_not_given() -> None:
+    for row in rows():
+        *_, field = row.path.partition("<name>.")
+        if field and row.default:
+            assert render(with_key(job(), f"workerGroups.gpu.{field}", None)) == render(
+                with_key(job(), f"workerGroups.gpu.{field}", yaml.safe_load(row.default))
+            ), field
+    for field in POD_FIELDS | RAY_FIELDS:
+        assert render(with_key(job(), f"workerGroups.gpu.{field.split('.')[0]}", None)) == render(job()), field
+
+
+def test_nulls_and_zeros_inside_what_is_kubernetes_own_are_left_out() -> None:
+    """The operator writes the RayJob back without them: a lasting difference to Git."""
+    given = {"name": "a", "image": "b", "env": [{"name": "A", "value": ""}], "tty": False, "args": [], "command": None}
+    given["volumeMounts"] = [{"name": "scratch", "mountPath": "/a", "readOnly": False, "subPath": ""}]
+    values = job("common", {"sidecarContainers": [given], "tolerations": [{"operator": "Exists", "key": ""}]})
+    values["common"]["env"] = {"A": {"secretKeyRef": {"name": "a", "key": "b"}, "fieldRef": None}}
+    values["common"]["tolerations"][0]["tolerationSeconds"] = None
+    for pod in pods(values):
+        assert pod["spec"]["containers"][1] == {
+            "name": "a",
+            "image": "b",
+            "env": [{"name": "A"}],
+            "volumeMounts": [{"name": "scratch", "mountPath": "/a"}],
+            "resources": {},
+        }
+        assert pod["spec"]["tolerations"] == [{"operator": "Exists"}]
+
+
+@pytest.mark.parametrize("path", ["common.tolerations", "head.volumes", "common.sidecarContainers", "extraObjects"])
+def test_a_null_in_a_list_is_refused_with_its_place(path: str) -> None:
+    with pytest.raises(HelmError, match="don't meet the specifications of the schema") as caught:
+        template(with_key(job(), path, [None]))
+    said = caught.value.stderr.replace("/", ".")
+    assert f"{path}.0" in said
+    assert "null" in said

@@ -14,7 +14,7 @@ from generator.values.compared import BEYOND, RAY_CLUSTER_CHART
 from generator.values.document import rows
 from generator.values.pods import WorkerGroup
 from tests.chart.cases import job, with_key
-from tests.chart.every_value import POD_FIELDS, RAY_FIELDS, VOLUME_FIELDS
+from tests.chart.every_value import OWN, POD_FIELDS, RAY_FIELDS, VOLUME_FIELDS
 from tests.helm import CHART, CI_VALUES, render
 
 ROWS = {row.path: row for row in rows()}
@@ -48,6 +48,8 @@ def test_every_example_is_taken(row: Any) -> None:
     before = job()
     if row.path == "training.storage.uri":
         before = job("training.storage", {"kind": "s3"})
+    elif row.path in {"training.model.uri", "training.data.uri"}:
+        before = OWN
     elif row.path.startswith("cluster.autoscaling"):
         before = with_key(job("mode", "cluster"), "cluster.autoscaling.enabled", True)
     assert render(with_key(before, row.path, yaml.safe_load(row.example)))

@@ -22,29 +22,16 @@ from tests.chart.every_value import (
     POD_FIELDS,
     RAY_FIELDS,
     SUBMITTER,
+    VOLUMES,
     changed,
 )
-from tests.cluster.checkers import Refusal, Report, check_rayjobs
+from tests.cluster.checkers import Report, check_rayjobs
 from tests.golden.tree import ROOT, objects
 from tests.helm import CI_VALUES, Object
 from tests.helm import render as chart
 
 LATER = "cluster.extraSpec"
 """The value whose case is a field that a later KubeRay brings."""
-
-OPEN: dict[str, dict[str, Any]] = {
-    "volumeClaimTemplate.metadata: nothing becomes {}": job("common.scratch", {"storageClassName": "a", "size": "1Gi"}),
-    "headService.spec: nothing becomes {}": job("head.service", {"metadata": {"labels": {"a": "1"}}}),
-    "should not be set in both rayStartParams and Resources": job(
-        "common", {"rayResources": {"a": 1}, "rayStartParams": {"memory": 1000000000}}
-    ),
-}
-"""What the chart lets through and KubeRay does not take, or writes anew: its words, and values that bring them up."""
-
-
-def is_open(error: Refusal) -> bool:
-    """Whether a refusal is one of `OPEN`."""
-    return any(words in error.message for words in OPEN)
 
 
 def values_of_cases() -> dict[str, dict[str, Any]]:
@@ -53,9 +40,9 @@ def values_of_cases() -> dict[str, dict[str, Any]]:
     for path, (before, value) in (FUNCTIONAL | NEUTRAL | OF_A_CLUSTER | OF_A_JOB_ON_A_CLUSTER).items():
         made[path] = changed(path, before or job(), value)
     for path, value in (POD_FIELDS | NEUTRAL_POD_FIELDS).items():
-        for place in ("head", "workerGroups.gpu"):
-            made[f"{place}.{path}"] = job(f"{place}.{path}", value)
-        made[f"job.submitter.{path}"] = with_key(SUBMITTER, f"job.submitter.{path}", value)
+        for place, before in (("head", job()), ("workerGroups.gpu", job()), ("job.submitter", SUBMITTER)):
+            start = with_key(before, f"{place}.volumes", VOLUMES) if path == "volumeMounts" else before
+            made[f"{place}.{path}"] = with_key(start, f"{place}.{path}", value)
     for path, value in RAY_FIELDS.items():
         for place in ("head", "workerGroups.gpu"):
             made[f"{place}.{path}"] = job(f"{place}.{path}", value)

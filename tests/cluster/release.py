@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,14 +42,19 @@ class Space:
     name: str
     folder: Path
 
-    def install(self, release: str, values: Mapping[str, Any] | None = None, *, helm: str = "helm") -> str:
-        """`helm upgrade --install` with what `environments/demo` renders to, scaled, and `values`; Helm's words."""
+    def install(
+        self, release: str, values: Mapping[str, Any] | None = None, *, helm: str = "helm", words: Sequence[str] = ()
+    ) -> str:
+        """`helm upgrade --install` with what `environments/demo` renders to, scaled, and `values`; Helm's words.
+
+        `words`: more options for Helm.
+        """
         demo = ROOT / "environments" / "demo"
         files = [demo / "generated" / "values.yaml", demo / "version.yaml", SCALED]
         given = [f"--values={file}" for file in files] + ["--values=-"]
-        words = ("upgrade", "--install", release, str(CHART), *given)
+        command = ("upgrade", "--install", release, str(CHART), *given, *words)
         text = yaml.safe_dump(dict(values or {}))
-        return self.bench.helm(*words, namespace=self.name, text=text, program=helm)
+        return self.bench.helm(*command, namespace=self.name, text=text, program=helm)
 
     def uninstall(self, release: str) -> None:
         self.bench.helm("uninstall", release, namespace=self.name)

@@ -130,7 +130,7 @@ def chart_without_rules() -> Iterator[Path]:
     with tempfile.TemporaryDirectory() as folder:
         chart = Path(folder) / CHART.name
         shutil.copytree(CHART, chart)
-        (chart / "templates" / "requirements.yaml").unlink()
+        (chart / "templates" / "_requirements.tpl").write_text('{{- define "ray-train-dlc.requirements" }}{{ end -}}\n')
         yield chart
 
 

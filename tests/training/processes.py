@@ -137,3 +137,28 @@ def losses(run_path: Path) -> list[float]:
 def complete_steps(run_path: Path) -> list[int]:
     """Steps of the complete checkpoints, oldest first."""
     return sorted(int(p.parent.name[5:]) for p in run_path.glob("checkpoints/step_*/complete.json"))
+
+
+@dataclass(frozen=True)
+class StoredLogs:
+    """What one attempt left in the run path."""
+
+    index: dict[str, Any]
+    texts: dict[str, str]
+
+    def of_rank(self, rank: int, *, start: int = 1) -> str:
+        """The log of one process of a rank; fails when it is not there."""
+        (entry,) = [r for r in self.index["ranks"] if (r["rank"], r["start"]) == (rank, start)]
+        return self.texts[entry["file"]]
+
+
+def stored_logs(run_path: Path) -> list[StoredLogs]:
+    """All attempts, oldest first; fails when an index does not tell what is there."""
+    attempts = []
+    for folder in sorted((run_path / "logs").iterdir()):
+        texts = {file.name: file.read_text(encoding="utf-8") for file in folder.iterdir()}
+        index = json.loads(texts.pop("index.json"))
+        assert {f["name"]: f["bytes"] for f in index["files"]} == {n: len(t.encode()) for n, t in texts.items()}
+        assert index["attempt"] == folder.name
+        attempts.append(StoredLogs(index, texts))
+    return attempts

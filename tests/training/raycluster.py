@@ -31,6 +31,11 @@ class Cluster:
     nodes: list[Process] = field(default_factory=list)
     drivers: list[Process] = field(default_factory=list)
 
+    @property
+    def head_logs(self) -> Path:
+        """Ray's own log folder on the head."""
+        return self.folder / "ray" / "session_latest" / "logs"
+
     def join(self, host: str, *, gpus: int = 0, private: Path | None = None, **env: str) -> Process:
         """Start a worker node with one CPU on a loopback address.
 
@@ -41,6 +46,7 @@ class Cluster:
         command = (
             *RAY, "start", "--block", f"--address={self.address}", f"--node-ip-address={host}",
             "--num-cpus=1", f"--num-gpus={gpus}", "--object-store-memory=80000000", "--disable-usage-stats",
+            f"--temp-dir={self.folder}/{host}",
         )  # fmt: skip
         if private:
             script = f'mount -t tmpfs tmpfs {private} && exec "$@"'

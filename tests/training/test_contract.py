@@ -16,6 +16,9 @@ CLUSTER = {
     "RTD_GPUS_PER_NODE": "4",
     "RTD_PROCESSES_PER_NODE": "4",
     "RTD_RESUME_FROM": "",
+    "RTD_MODEL": "owner/name",
+    "RTD_MODEL_REVISION": "0123456789abcdef0123456789abcdef01234567",
+    "RTD_DATA": "s3://bucket/corpus",
     "RTD_TRANSPORT_PROVIDER": "efa",
     "RTD_TRANSPORT_PROTOCOL": "SENDRECV",
     "RTD_TRANSPORT_INTERFACES": "1",
@@ -27,6 +30,8 @@ def test_what_the_chart_sets_is_read() -> None:
     contract = Contract.from_env(CLUSTER)
     assert contract.world_size == 8
     assert contract.run_name == "demo-1a2b3c4d"
+    assert (contract.model, contract.model_revision[:4]) == ("owner/name", "0123")
+    assert (contract.data, contract.data_revision) == ("s3://bucket/corpus", "")
     assert contract.transport == ExpectedTransport("efa", "SENDRECV", 1, gdrdma=False)
 
 

@@ -1,4 +1,4 @@
-{{/* Rules of requirements.yaml: variables and parameters that the chart or the operator sets. */}}
+{{/* Rules of _requirements.tpl: variables and parameters that the chart or the operator sets. */}}
 
 {{- define "ray-train-dlc.check.env" -}}
 {{- $envs := dict -}}
@@ -8,12 +8,27 @@
 {{- $_ := set $envs (printf "%s.env" $place) $fields.env -}}
 {{- $_ := set $params (printf "%s.rayStartParams" $place) $fields.rayStartParams -}}
 {{- end -}}
-{{- with .Values.job.runtimeEnv.env_vars }}{{ $_ := set $envs "job.runtimeEnv.env_vars" . }}{{ end -}}
+{{- $tokens := include "ray-train-dlc.tokenEnv" . | fromJson -}}
+{{- with .Values.job.runtimeEnv.env_vars -}}
+{{- if not (kindIs "map" .) }}
+ERROR: job.runtimeEnv.env_vars: {{ toJson . }} is not a map; write names to texts
+{{- else }}
+{{- $_ := set $envs "job.runtimeEnv.env_vars" . }}
+{{- range $name, $value := . }}
+{{- if or (kindIs "map" $value) (kindIs "slice" $value) }}
+ERROR: job.runtimeEnv.env_vars: {{ $name }} is {{ toJson $value }}, and Ray takes texts only; write a text, or give it to the pods by common.env
+{{- end }}
+{{- end }}
+{{- end }}
+{{- end }}
 {{- range $key, $env := $envs }}
 {{- range $name, $value := $env }}
 {{- if not (kindIs "invalid" $value) }}
 {{- with include "ray-train-dlc.check.envOwner" $name }}
 ERROR: {{ $key }}: {{ $name }} is {{ . }}
+{{- end }}
+{{- if and (eq $name "HF_TOKEN") $tokens }}
+ERROR: {{ $key }}: HF_TOKEN is set by training.model.secretRef or training.data.secretRef; remove one of the two
 {{- end }}
 {{- if and (kindIs "map" $value) (ne (len $value) 1) }}
 ERROR: {{ $key }}: {{ $name }} has {{ len $value }} sources ({{ keys $value | sortAlpha | join ", " }}); give exactly one of secretKeyRef, configMapKeyRef, fieldRef, resourceFieldRef

@@ -1,4 +1,4 @@
-{{/* Rules of requirements.yaml: worker groups, each alone and all together. */}}
+{{/* Rules of _requirements.tpl: worker groups, each alone and all together. */}}
 
 {{- define "ray-train-dlc.check.groups" -}}
 {{- $groups := include "ray-train-dlc.groups" . | fromJson -}}
@@ -34,7 +34,7 @@ ERROR: {{ $key }}.efa: {{ $group.efa }} without GPUs; only NCCL, which needs GPU
 {{- $serving = append $serving $name }}
 {{- end }}
 {{- end }}
-{{- if not $ranked }}
+{{- if and $groups (not $ranked) }}
 ERROR: workerGroups: no group has ranks ({{ join ", " $serving }}); set gpus, or processesPerNode of a group without GPUs, to 1 or more
 {{- end }}
 {{- range $name, $group := $ranked }}
@@ -50,12 +50,14 @@ ERROR: workerGroups.{{ $name }}: ranks on CPUs next to a group without ranks ({{
 {{- $ranks := dict -}}
 {{- $gpus := dict -}}
 {{- $efa := dict -}}
+{{- $protocols := dict -}}
 {{- range $name, $group := .groups -}}
 {{- $_ := set $ranks (include "ray-train-dlc.ranksPerNode" $group) $name -}}
 {{- $_ := set $gpus (gt (int64 $group.gpus) 0 | ternary "with GPUs" "without GPUs") $name -}}
 {{- $_ := set $efa (gt (int64 $group.efa) 0 | ternary "with EFA" "without EFA") $name -}}
+{{- with $group.transport.protocol }}{{ $_ := set $protocols . $name }}{{ end -}}
 {{- end -}}
-{{- range list (list "ranks per node" $ranks) (list "GPUs" $gpus) (list "EFA" $efa) }}
+{{- range list (list "ranks per node" $ranks) (list "GPUs" $gpus) (list "EFA" $efa) (list "the transport protocol" $protocols) }}
 {{- $seen := index . 1 }}
 {{- if gt (len $seen) 1 }}
 {{- $parts := list }}

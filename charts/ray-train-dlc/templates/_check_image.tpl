@@ -1,4 +1,4 @@
-{{/* Rules of requirements.yaml: the image and the Ray release inside it. */}}
+{{/* Rules of _requirements.tpl: the image and the Ray release inside it. */}}
 
 {{- define "ray-train-dlc.check.image" -}}
 {{- $ray := .Values.rayVersion -}}

@@ -1,4 +1,4 @@
-{{/* Rules of requirements.yaml: what fits to a mode, and to a queue. */}}
+{{/* Rules of _requirements.tpl: what fits to a mode, and to a queue. */}}
 
 {{- define "ray-train-dlc.check.job" -}}
 {{- $job := .Values.job -}}
@@ -13,13 +13,22 @@ ERROR: job.clusterName: {{ toJson $job.clusterName }} is not the name of a RayCl
 {{- if ne $job.submissionMode "HTTPMode" }}
 ERROR: job.submissionMode: {{ $job.submissionMode }} is not possible on a cluster of another release, whose pods only the operator reaches; set HTTPMode
 {{- end }}
+{{- range $source := list "model" "data" }}
+{{- if (get $.Values.training $source).secretRef.name }}
+ERROR: training.{{ $source }}.secretRef: a job on a cluster that is there already brings no Secrets along; give it to the release that holds the cluster
+{{- end }}
+{{- end }}
 {{- else if $job.clusterName }}
 ERROR: job.clusterName: {{ toJson $job.clusterName }} has no effect in mode {{ $mode }}; set mode to jobOnCluster, or remove it
+{{- end }}
+{{- $unset := (include "ray-train-dlc.defaults" . | fromJson).values.job.submitter }}
+{{- if and (ne $job.submissionMode "K8sJobMode") (ne (toJson $unset) (toJson $job.submitter)) }}
+ERROR: job.submitter: without effect, as there is no such pod in {{ $job.submissionMode }}; set job.submissionMode to K8sJobMode, or remove it
 {{- end }}
 {{- if and (eq $job.submissionMode "SidecarMode") (eq .Values.podSecurity "restricted") }}
 ERROR: job.submissionMode: SidecarMode adds a container that podSecurity restricted does not admit; set HTTPMode
 {{- end }}
-{{- if and (eq $job.submissionMode "SidecarMode") (include "ray-train-dlc.podFields" (dict "root" . "own" .Values.head) | fromJson).restartPolicy }}
+{{- if and (eq $job.submissionMode "SidecarMode") (include "ray-train-dlc.headFields" . | fromJson).restartPolicy }}
 ERROR: job.submissionMode: SidecarMode needs the restart policy Never of the head; remove head.restartPolicy and common.restartPolicy, or set HTTPMode
 {{- end }}
 {{- if ne $mode "cluster" }}
@@ -47,16 +56,14 @@ ERROR: auth.secretName: {{ toJson $auth.secretName }} without mode token; set au
 {{- $high := $group.maxReplicas | default $group.replicas | int64 }}
 {{- if not $cluster.autoscaling.enabled }}
 {{- range $key := list "minReplicas" "maxReplicas" "idleTimeoutSeconds" }}
-{{- if not (kindIs "invalid" (get $group $key)) }}
-{{- if ne (get $group $key | toString) "" }}
+{{- if not (kindIs "invalid" (index $group $key)) }}
 ERROR: workerGroups.{{ $name }}.{{ $key }}: without effect, as cluster.autoscaling is not enabled; remove it
-{{- end }}
 {{- end }}
 {{- end }}
 {{- else if gt $low $high }}
 ERROR: workerGroups.{{ $name }}: minReplicas {{ $low }} is above maxReplicas {{ $high }}; raise maxReplicas
 {{- end }}
-{{- if and $cluster.autoscaling.enabled $group.idleTimeoutSeconds (ne (get $cluster.autoscaling.options "version" | toString) "v2") }}
+{{- if and $cluster.autoscaling.enabled (not (kindIs "invalid" $group.idleTimeoutSeconds)) (ne (get $cluster.autoscaling.options "version" | toString) "v2") }}
 ERROR: workerGroups.{{ $name }}.idleTimeoutSeconds: the operator takes it for autoscaler v2 only; set cluster.autoscaling.options.version to v2
 {{- end }}
 {{- end }}

@@ -1,4 +1,4 @@
-{{/* Rules of requirements.yaml: names, labels and the path of a run. */}}
+{{/* Rules of _requirements.tpl: names, labels and the path of a run. */}}
 
 {{- define "ray-train-dlc.check.names" -}}
 {{- $label := "^[a-z]([-a-z0-9]*[a-z0-9])?$" -}}
@@ -23,9 +23,20 @@ ERROR: clusterName: {{ toJson . }} is not a path segment and label; use at most 
 ERROR: serviceAccount.name: {{ toJson . }} is not a name of a ServiceAccount; use lower-case letters, digits, dashes and dots
 {{- end }}
 {{- end }}
-{{- range $key, $value := $v.commonLabels }}
+{{- range $place, $labels := dict "commonLabels" $v.commonLabels "monitoring.podMonitor.labels" $v.monitoring.podMonitor.labels "monitoring.grafanaDashboard.labels" $v.monitoring.grafanaDashboard.labels }}
+{{- range $key, $value := $labels }}
 {{- if include "ray-train-dlc.check.reservedLabel" $key }}
-ERROR: commonLabels: {{ $key }} belongs to Helm, to the operator or to this chart; use a key with a prefix of your own
+ERROR: {{ $place }}: {{ $key }} belongs to Helm, to the operator, to a queue or to this chart; use a key with a prefix of your own
+{{- end }}
+{{- end }}
+{{- end }}
+{{- range $place, $annotations := dict "commonAnnotations" $v.commonAnnotations "serviceAccount.annotations" $v.serviceAccount.annotations "monitoring.grafanaDashboard.annotations" $v.monitoring.grafanaDashboard.annotations }}
+{{- range $key, $value := $annotations }}
+{{- if regexMatch "^(meta\\.helm\\.sh|ray-train-dlc)/" $key }}
+ERROR: {{ $place }}: {{ $key }} belongs to Helm or to this chart; remove it
+{{- else if hasKey (include "ray-train-dlc.keepAnnotations" $ | fromJson) $key }}
+ERROR: {{ $place }}: {{ $key }} is set by job.onChange: keep; remove it
+{{- end }}
 {{- end }}
 {{- end }}
 {{- with $v.job.resumeFrom }}
@@ -35,7 +46,7 @@ ERROR: job.resumeFrom: {{ toJson . }} is neither a run's name nor its path; give
 {{- end }}
 {{- end -}}
 
-{{/* Whether a label belongs to Helm, to the operator or to this chart. */}}
+{{/* Whether a label belongs to Helm, to the operator, to a queue (`scheduler` sets those) or to this chart. */}}
 {{- define "ray-train-dlc.check.reservedLabel" -}}
-{{- if regexMatch "^(helm\\.sh/chart|app\\.kubernetes\\.io/(name|instance|version|managed-by|component|created-by)|ray\\.io/.*|ray-train-dlc/.*)$" . -}}true{{- end -}}
+{{- if regexMatch "^(helm\\.sh/chart|app\\.kubernetes\\.io/(name|instance|version|managed-by|component|created-by)|ray\\.io/.*|kueue\\.x-k8s\\.io/(queue-name|priority-class)|volcano\\.sh/queue-name|yunikorn\\.apache\\.org/(queue|app-id)|kai\\.scheduler/queue|ray-train-dlc/.*)$" . -}}true{{- end -}}
 {{- end -}}

@@ -1,5 +1,5 @@
 {{/*
-Rules of requirements.yaml: quantities. KubeRay writes each RayJob back once, with quantities in their canonical form; any other form would be a
+Rules of _requirements.tpl: quantities. KubeRay writes each RayJob back once, with quantities in their canonical form; any other form would be a
 difference to Git for ever, and another name for the same job.
 */}}
 
@@ -8,6 +8,18 @@ difference to Git for ever, and another name for the same job.
 {{- range $place, $fields := include "ray-train-dlc.places" . | fromJson -}}
 {{- $_ := set $maps (printf "%s.resources" $place) $fields.resources -}}
 {{- $_ := set $maps (printf "%s.extraResources" $place) $fields.extraResources -}}
+{{- with $fields.scratch -}}
+{{- $quantities := dict -}}
+{{- range $key := list "size" "sizeLimit" }}{{ with get $fields.scratch $key }}{{ $_ := set $quantities $key . }}{{ end }}{{ end -}}
+{{- $_ := set $maps (printf "%s.scratch" $place) $quantities -}}
+{{- end -}}
+{{- range $field := list "sidecarContainers" "initContainers" -}}
+{{- range $container := (get $fields $field | default list) -}}
+{{- range $kind := list "limits" "requests" -}}
+{{- $_ := set $maps (printf "%s.%s: %s of %s" $place $field $kind $container.name) (dig "resources" $kind dict $container) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
 {{- end -}}
 {{- range $key, $map := $maps }}
 {{- range $resource, $value := $map }}

@@ -1,4 +1,4 @@
-{{/* Rules of requirements.yaml: tolerations that the API server would refuse, each pod anew, long after the install. */}}
+{{/* Rules of _requirements.tpl: tolerations that the API server would refuse, each pod anew, long after the install. */}}
 
 {{- define "ray-train-dlc.check.tolerations" -}}
 {{- $lists := dict -}}

@@ -1,4 +1,4 @@
-{{/* Rules of requirements.yaml: the training's code, its arguments and its storage. */}}
+{{/* Rules of _requirements.tpl: the training's code, its arguments and its storage. */}}
 
 {{- define "ray-train-dlc.check.training" -}}
 {{- $training := .Values.training -}}
@@ -45,7 +45,32 @@ ERROR: training.storage.subPath: {{ toJson . }} is not a path inside the claim; 
 {{- if and (ne .Values.mode "cluster") (eq $storage.kind "none") (gt $nodes 1) }}
 ERROR: training.storage.kind: none with {{ $nodes }} nodes; each would write its part of a checkpoint to its own disk, so set s3, fsx, efs or pvc
 {{- end }}
+{{- range $key := list "model" "data" }}
+{{- if and (get $training $key).uri (hasPrefix "training." $training.code.module) }}
+ERROR: training.{{ $key }}.uri: {{ $training.code.module }} makes its own weights and tokens and reads neither model nor data yet; run a module of your own (training.code), or remove it
+{{- end }}
+{{- include "ray-train-dlc.check.source" (dict "key" (printf "training.%s" $key) "source" (get $training $key)) }}
+{{- end }}
 {{- include "ray-train-dlc.check.code" . }}
+{{- end -}}
+
+{{/* A model or a dataset: dict "key" "training.model" "source" {…}. */}}
+{{- define "ray-train-dlc.check.source" -}}
+{{- $key := .key -}}
+{{- $uri := .source.uri -}}
+{{- $revision := .source.revision -}}
+{{- $hub := regexMatch "^[A-Za-z0-9][A-Za-z0-9_.-]*(/[A-Za-z0-9][A-Za-z0-9_.-]*)?$" $uri -}}
+{{- if and $uri (not $hub) (not (regexMatch "^s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[A-Za-z0-9_.=-]+)*/?$" $uri)) (not (regexMatch "^(/[A-Za-z0-9_.=-]+)+/?$" $uri)) }}
+ERROR: {{ $key }}.uri: {{ toJson $uri }} is no name on the hub (owner/name), no s3://bucket/prefix and no absolute path; write one of them
+{{- end }}
+{{- if and $hub $uri (not (regexMatch "^[0-9a-f]{40}$" $revision)) }}
+ERROR: {{ $key }}.revision: {{ toJson $revision }} is not a commit of 40 hexadecimal digits, and {{ $uri }} on the hub may move while the job's name would not; copy it from the hub
+{{- else if and $revision (not $hub) }}
+ERROR: {{ $key }}.revision: {{ toJson $revision }} has no effect but for a name on the hub; remove it
+{{- end }}
+{{- if and .source.secretRef.name (not $hub) }}
+ERROR: {{ $key }}.secretRef: has no effect but for a name on the hub; remove it
+{{- end }}
 {{- end -}}
 
 {{/* Code of the user's own: one source, and one that does not move under the job's name. */}}

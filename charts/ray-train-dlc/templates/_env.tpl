@@ -11,7 +11,7 @@ fields, and GitOps tools would see a difference for ever.
 {{- $grace := int64 .fields.terminationGracePeriodSeconds -}}
 {{- $own := dict -}}
 {{- if ne .role "submitter" -}}
-{{- $own = merge (include "ray-train-dlc.runEnv" . | fromJson) (dict
+{{- $own = merge (include "ray-train-dlc.runEnv" . | fromJson) (include "ray-train-dlc.tokenEnv" .root | fromJson) (dict
   "PYTHONPATH" (eq (include "ray-train-dlc.hasUserCode" .root) "true" | ternary "/opt/ray-train:/opt/ray-train-code" "/opt/ray-train")
   "RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S" (div (mul $grace 3) 4 | toString)
   "RTD_NODES" (int64 $topology.nodes | toString)
@@ -67,6 +67,27 @@ fields, and GitOps tools would see a difference for ever.
 {{- $env := dict "RTD_RUN_PATH" (include "ray-train-dlc.runPath" .) "RTD_STORAGE_KIND" $values.training.storage.kind -}}
 {{- with .runName }}{{ $_ := set $env "RTD_RUN_NAME" . }}{{ end -}}
 {{- with $values.job.resumeFrom }}{{ $_ := set $env "RTD_RESUME_FROM" . }}{{ end -}}
+{{- range $name, $source := dict "RTD_MODEL" $values.training.model "RTD_DATA" $values.training.data -}}
+{{- with $source.uri }}{{ $_ := set $env $name . }}{{ end -}}
+{{- with $source.revision }}{{ $_ := set $env (printf "%s_REVISION" $name) . }}{{ end -}}
+{{- end -}}
+{{- toJson $env -}}
+{{- end -}}
+
+{{/*
+Tokens of the hub for model and data, as JSON. HF_TOKEN is what the hub's library reads by itself; with two tokens it is the model's, and code
+that loads the data takes the other by its name.
+*/}}
+{{- define "ray-train-dlc.tokenEnv" -}}
+{{- $env := dict -}}
+{{- range $source := list (list "RTD_DATA_TOKEN" .Values.training.data.secretRef) (list "RTD_MODEL_TOKEN" .Values.training.model.secretRef) -}}
+{{- $ref := last $source -}}
+{{- if $ref.name -}}
+{{- range $name := list (first $source) "HF_TOKEN" -}}
+{{- $_ := set $env $name (dict "secretKeyRef" (pick $ref "name" "key")) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
 {{- toJson $env -}}
 {{- end -}}
 

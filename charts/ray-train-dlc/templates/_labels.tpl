@@ -1,41 +1,30 @@
-{{/* commonLabels without the keys that a later values file has removed with null. */}}
-{{- define "ray-train-dlc.commonLabels" -}}
-{{- range $key, $value := .Values.commonLabels }}
-{{- if not (kindIs "invalid" $value) }}
-{{ $key | quote }}: {{ $value | quote }}
-{{- end }}
-{{- end }}
-{{- end -}}
-
-{{/* Labels of every object. */}}
+{{/* The chart's own labels of every object, as JSON. */}}
 {{- define "ray-train-dlc.labels" -}}
-helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-" }}
-app.kubernetes.io/name: {{ .Chart.Name }}
-app.kubernetes.io/instance: {{ .Release.Name | quote }}
-app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
-app.kubernetes.io/managed-by: {{ .Release.Service }}
-ray-train-dlc/cluster: {{ include "ray-train-dlc.cluster" . | quote }}
-ray-train-dlc/release: {{ include "ray-train-dlc.base" . | quote }}
-{{- include "ray-train-dlc.commonLabels" . }}
+{{- dict
+  "helm.sh/chart" (printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-")
+  "app.kubernetes.io/name" .Chart.Name
+  "app.kubernetes.io/instance" .Release.Name
+  "app.kubernetes.io/version" .Chart.AppVersion
+  "app.kubernetes.io/managed-by" .Release.Service
+  "ray-train-dlc/cluster" (include "ray-train-dlc.cluster" .)
+  "ray-train-dlc/release" (include "ray-train-dlc.base" .)
+| toJson -}}
 {{- end -}}
 
 {{/*
-Labels of the pods: dict "root" $ "runName" "…" "role" "head|worker|submitter" "fields" {…}. Without app.kubernetes.io/name, which the
-operator sets and uses as a selector, and without versions. In mode `cluster` also without commonLabels: the operator would see another
+Labels of the pods, as YAML: dict "root" $ "runName" "…" "role" "head|worker|submitter" "fields" {…}. Without app.kubernetes.io/name, which
+the operator sets and uses as a selector, and without versions. In mode `cluster` also without commonLabels: the operator would see another
 RayCluster and start it anew.
 */}}
 {{- define "ray-train-dlc.podLabels" -}}
-{{ include "ray-train-dlc.releaseSelector" .root }}
-ray-train-dlc/role: {{ .role }}
-{{- with .runName }}
-ray-train-dlc/run: {{ . | quote }}
-{{- end }}
-{{- if ne .root.Values.mode "cluster" }}
-{{- include "ray-train-dlc.commonLabels" .root }}
-{{- end }}
-{{- with include "ray-train-dlc.stringMap" .fields.labels }}
-{{ . }}
-{{- end }}
+{{- $labels := dict "ray-train-dlc/role" .role -}}
+{{- with .runName }}{{ $_ := set $labels "ray-train-dlc/run" . }}{{ end -}}
+{{- $labels = include "ray-train-dlc.releaseSelector" .root | fromYaml | merge $labels -}}
+{{- $given := .fields.labels | default dict -}}
+{{- if ne .root.Values.mode "cluster" -}}
+{{- $given = include "ray-train-dlc.overlay" (list .root.Values.commonLabels $given) | fromJson -}}
+{{- end -}}
+{{- include "ray-train-dlc.overlay" (list $given $labels) | fromJson | include "ray-train-dlc.stringMap" -}}
 {{- end -}}
 
 {{/* What a queue or batch scheduler reads on the RayJob or RayCluster, as JSON: dict "root" $ "name" "…". */}}
@@ -66,15 +55,19 @@ ray-train-dlc/release: {{ include "ray-train-dlc.base" . | quote }}
 {{- end -}}
 
 {{/*
-onChange keep: a job outlives the change that replaces it. It then needs its code and, for the pods of a retry, its ServiceAccount and
-its NetworkPolicy even after `helm uninstall`; so all objects carry these.
+onChange keep, as JSON: a job outlives the change that replaces it. It then needs its code and, for the pods of a retry, its ServiceAccount
+and its NetworkPolicy even after `helm uninstall`; so all objects carry these.
 */}}
 {{- define "ray-train-dlc.keepAnnotations" -}}
 {{- if include "ray-train-dlc.keeps" . -}}
-helm.sh/resource-policy: keep
-kustomize.toolkit.fluxcd.io/prune: disabled
-argocd.argoproj.io/sync-options: Prune=false
-argocd.argoproj.io/compare-options: IgnoreExtraneous
+{{- dict
+  "helm.sh/resource-policy" "keep"
+  "kustomize.toolkit.fluxcd.io/prune" "disabled"
+  "argocd.argoproj.io/sync-options" "Prune=false"
+  "argocd.argoproj.io/compare-options" "IgnoreExtraneous"
+| toJson -}}
+{{- else -}}
+{}
 {{- end -}}
 {{- end -}}
 
@@ -82,18 +75,24 @@ argocd.argoproj.io/compare-options: IgnoreExtraneous
 {{- if and (ne .Values.mode "cluster") (eq .Values.job.onChange "keep") -}}true{{- end -}}
 {{- end -}}
 
-{{/* Metadata of an object: dict "root" $ "name" "…" and, optionally, "annotations" <YAML text> and "labels" {…}. */}}
+{{/*
+Metadata of an object: dict "root" $ "name" "…" and, optionally, "annotations" {…} and "labels" {…}, which go over the common ones and under
+the chart's own. In maps, so that no key is printed twice.
+*/}}
 {{- define "ray-train-dlc.metadata" -}}
+{{- $labels := .root.Values.commonLabels -}}
+{{- range $more := list (.labels | default dict) (include "ray-train-dlc.labels" .root | fromJson) -}}
+{{- $labels = include "ray-train-dlc.overlay" (list $labels $more) | fromJson -}}
+{{- end -}}
+{{- $annotations := .root.Values.commonAnnotations -}}
+{{- range $more := list (.annotations | default dict) (include "ray-train-dlc.keepAnnotations" .root | fromJson) -}}
+{{- $annotations = include "ray-train-dlc.overlay" (list $annotations $more) | fromJson -}}
+{{- end -}}
 name: {{ .name | quote }}
 namespace: {{ .root.Release.Namespace | quote }}
 labels:
-  {{- include "ray-train-dlc.labels" .root | nindent 2 }}
-  {{- with .labels }}
-  {{- toYaml . | nindent 2 }}
-  {{- end }}
-{{- $common := include "ray-train-dlc.stringMap" .root.Values.commonAnnotations }}
-{{- $annotations := list (.annotations | default "") (include "ray-train-dlc.keepAnnotations" .root) $common | compact | join "\n" }}
-{{- with $annotations }}
+  {{- include "ray-train-dlc.stringMap" $labels | nindent 2 }}
+{{- with include "ray-train-dlc.stringMap" $annotations }}
 annotations:
   {{- . | nindent 2 }}
 {{- end }}

@@ -45,16 +45,19 @@ the operator appends six to name the job's cluster. The API server accepts longe
 {{- end -}}
 
 {{/*
-SHA-256 over what a job is: its rendered spec, the text of the training files and job.runId. Left out, and nothing else:
+SHA-256 over what a job is: its rendered spec, the text of the training files, job.runId and the base of its name. Left out, and nothing else:
   * labels and annotations of the pod templates, so that commonLabels never start a training; the labels of a queue do, because a queue
     does not let them change while the job runs
+  * labels and annotations of the head's Service, for the same reason
   * the job's own name and namespace, that is the values of RTD_RUN_NAME and the end of RTD_RUN_PATH
 The chart's version is in none of these. The parsed spec is hashed, not its text: spacing, comments and key order do not count.
 */}}
 {{- define "ray-train-dlc.contentHash" -}}
 {{- $spec := include "ray-train-dlc.rayJobSpec" (dict "root" . "runName" "") | fromYaml -}}
-{{- $content := dict "spec" $spec "runId" .Values.job.runId -}}
+{{- $content := dict "spec" $spec "runId" .Values.job.runId "base" (include "ray-train-dlc.base" .) -}}
 {{- with $spec.rayClusterSpec -}}
+{{- $_ := unset . "headServiceAnnotations" -}}
+{{- with .headGroupSpec.headService }}{{ $_ := set . "metadata" (omit .metadata "annotations" "labels") }}{{ end -}}
 {{- $_ := unset .headGroupSpec.template "metadata" -}}
 {{- range .workerGroupSpecs -}}
 {{- $_ := unset .template "metadata" -}}

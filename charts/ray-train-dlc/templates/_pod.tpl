@@ -118,17 +118,17 @@ volumeMounts:
 {{- /* The group owns the volumes that Kubernetes makes; the user and the group are those of rayproject's images. */ -}}
 {{- $own = merge $own (dict "runAsNonRoot" true "runAsUser" 1000 "runAsGroup" 100 "fsGroup" 100 "fsGroupChangePolicy" "OnRootMismatch") -}}
 {{- end -}}
-{{- include "ray-train-dlc.overlay" (list (dict "c" $own) (dict "c" (.fields.podSecurityContext | default dict))) | fromJson | dig "c" dict | toJson -}}
+{{- include "ray-train-dlc.overlay" (list $own (.fields.podSecurityContext | default dict)) -}}
 {{- end -}}
 
 {{/* As JSON. The image runs as root; root without the three capabilities could not write to volumes that belong to others. */}}
 {{- define "ray-train-dlc.securityContext" -}}
 {{- $capabilities := dict "drop" (list "ALL") -}}
-{{- if eq .root.Values.podSecurity "baseline" -}}
+{{- if ne .root.Values.podSecurity "restricted" -}}
 {{- $_ := set $capabilities "add" (list "CHOWN" "DAC_OVERRIDE" "FOWNER") -}}
 {{- end -}}
 {{- $own := dict "allowPrivilegeEscalation" false "capabilities" $capabilities -}}
-{{- include "ray-train-dlc.overlay" (list (dict "c" $own) (dict "c" (.fields.securityContext | default dict))) | fromJson | dig "c" dict | toJson -}}
+{{- include "ray-train-dlc.overlay" (list $own (.fields.securityContext | default dict)) -}}
 {{- end -}}
 
 {{/*

@@ -15,7 +15,7 @@ training has a set number of ranks.
 {{- $root := .root -}}
 {{- $runName := .runName -}}
 {{- $auth := $root.Values.auth -}}
-{{- $head := include "ray-train-dlc.podFields" (dict "root" $root "own" (merge (dict "gpus" 0 "efa" 0) (deepCopy $root.Values.head))) | fromJson -}}
+{{- $head := include "ray-train-dlc.headFields" $root | fromJson -}}
 rayVersion: {{ $root.Values.rayVersion | quote }}
 {{- /* `mode` must stand here: without it KubeRay 1.6 leaves the dashboard, and so the execution of any code, open, whatever else is set. */}}
 authOptions:
@@ -37,8 +37,8 @@ headGroupSpec:
   {{- end }}
   {{- with $root.Values.head.service }}
   headService:
-    {{- /* With the two fields that the operator would write back. */}}
-    {{- merge (deepCopy .) (dict "metadata" dict "status" (dict "loadBalancer" dict)) | toYaml | nindent 4 }}
+    {{- /* With the fields that the operator would write back. */}}
+    {{- merge (deepCopy .) (dict "metadata" dict "spec" dict "status" (dict "loadBalancer" dict)) | toYaml | nindent 4 }}
   {{- end }}
   {{- /* No CPUs and no GPUs to offer: ranks run on the workers only. */}}
   {{- include "ray-train-dlc.offers" (dict "fields" $head "cpus" "0" "gpus" "0") | nindent 2 }}
@@ -46,14 +46,14 @@ headGroupSpec:
     {{- include "ray-train-dlc.podTemplate" (dict "root" $root "runName" $runName "role" "head" "fields" $head) | nindent 4 }}
 workerGroupSpecs:
   {{- range $name, $group := include "ray-train-dlc.groups" $root | fromJson }}
-  {{- $fields := include "ray-train-dlc.podFields" (dict "root" $root "own" $group) | fromJson }}
+  {{- $fields := include "ray-train-dlc.podFields" (dict "root" $root "role" "worker" "own" $group) | fromJson }}
   - groupName: {{ $name | quote }}
     {{- if $root.Values.cluster.autoscaling.enabled }}
     {{- /* No `replicas`: the autoscaler owns it. */}}
     minReplicas: {{ kindIs "invalid" $group.minReplicas | ternary $group.replicas $group.minReplicas | int64 }}
     maxReplicas: {{ $group.maxReplicas | default $group.replicas | int64 }}
-    {{- with $group.idleTimeoutSeconds }}
-    idleTimeoutSeconds: {{ int64 . }}
+    {{- if not (kindIs "invalid" $group.idleTimeoutSeconds) }}
+    idleTimeoutSeconds: {{ int64 $group.idleTimeoutSeconds }}
     {{- end }}
     {{- else }}
     replicas: {{ int64 $group.replicas }}
@@ -76,11 +76,11 @@ when there are rayResources, as `resources`: the operator refuses both at once. 
 {{- define "ray-train-dlc.offers" -}}
 {{- $params := dict -}}
 {{- range $name, $value := .fields.rayStartParams -}}
-{{- $_ := set $params $name (include "ray-train-dlc.scalar" $value) -}}
+{{- if not (kindIs "invalid" $value) }}{{ $_ := set $params $name (include "ray-train-dlc.scalar" $value) }}{{ end -}}
 {{- end -}}
 {{- $resources := dict -}}
 {{- range $name, $value := .fields.rayResources -}}
-{{- $_ := set $resources $name (include "ray-train-dlc.scalar" $value) -}}
+{{- if not (kindIs "invalid" $value) }}{{ $_ := set $resources $name (include "ray-train-dlc.scalar" $value) }}{{ end -}}
 {{- end -}}
 {{- if $resources -}}
 {{- $_ := set $resources "GPU" .gpus -}}

@@ -33,7 +33,7 @@ clusterSelector:
 {{- /* Whatever the end: deletion rules would leave the cluster of a job that somebody stopped. */}}
 shutdownAfterJobFinishes: true
 {{- /* The operator writes a 0 back as nothing. */}}
-{{- with int64 $job.ttlSecondsAfterFinished }}
+{{- with include "ray-train-dlc.ttl" .root | int64 }}
 ttlSecondsAfterFinished: {{ . }}
 {{- end }}
 backoffLimit: {{ toJson $job.backoffLimit }}
@@ -49,9 +49,7 @@ rayClusterSpec:
 {{- end -}}
 
 {{- define "ray-train-dlc.submitter" -}}
-{{- $own := deepCopy .root.Values.job.submitter -}}
-{{- $_ := set $own "resources" (merge $own.resources (dict "cpu" "500m" "memory" "1Gi")) -}}
-{{- $fields := include "ray-train-dlc.podFields" (dict "root" .root "own" (merge (dict "gpus" 0 "efa" 0) $own)) | fromJson -}}
+{{- $fields := include "ray-train-dlc.submitterFields" .root | fromJson -}}
 {{- include "ray-train-dlc.podTemplate" (dict "root" .root "runName" .runName "role" "submitter" "fields" $fields) -}}
 {{- end -}}
 
@@ -62,7 +60,24 @@ rayClusterSpec:
 {{- $own := include "ray-train-dlc.runEnv" . | fromJson -}}
 {{- $_ := set $env "env_vars" (merge $own (get $env "env_vars" | default dict)) -}}
 {{- end -}}
+{{- /* Ray takes texts only. */ -}}
+{{- range $name, $value := get $env "env_vars" | default dict -}}
+{{- $_ := set $env.env_vars $name (include "ray-train-dlc.scalar" $value) -}}
+{{- end -}}
 {{- toJson $env -}}
+{{- end -}}
+
+{{/*
+Seconds that the cluster stays after the job: long enough to read the logs where they are kept nowhere else. The bundled training copies
+them to the storage; what code of the user's own does is not known.
+*/}}
+{{- define "ray-train-dlc.ttl" -}}
+{{- $given := .Values.job.ttlSecondsAfterFinished -}}
+{{- if kindIs "invalid" $given -}}
+{{- and (ne .Values.training.storage.kind "none") (hasPrefix "training." .Values.training.code.module) | ternary 0 600 -}}
+{{- else -}}
+{{- int64 $given -}}
+{{- end -}}
 {{- end -}}
 
 {{/* Command of the driver. Ray gives it to a shell, so each word is quoted for one. */}}

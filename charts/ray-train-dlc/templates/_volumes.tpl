@@ -19,6 +19,7 @@
   {{- if $scratch.storageClassName }}
   ephemeral:
     volumeClaimTemplate:
+      metadata: {}
       spec:
         accessModes: [ReadWriteOnce]
         storageClassName: {{ $scratch.storageClassName | quote }}

@@ -33,8 +33,8 @@ NETWORK_POLICIES = "registry.k8s.io/networking/kube-network-policies:bench"
 
 BUSYBOX_PROGRAM = Path("/bin/busybox")
 APPLETS = ("sh", "sleep", "cat", "ls", "wget", "nc", "nslookup", "httpd", "id", "true", "touch", "env")
-# Of the machine's own /usr: a shell, the core programs and the libraries that they and Python need.
-USR_PARTS = ("bin", "sbin", "lib64", "share/zoneinfo", "share/ca-certificates")
+# Of the machine's own /usr: a shell, git, the core programs and the libraries that they and Python need.
+USR_PARTS = ("bin", "sbin", "lib64", "lib/git-core", "share/git-core", "share/zoneinfo", "share/ca-certificates")
 ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 
 
