@@ -35,7 +35,18 @@ and its nodes. A value that is `null` is its default.
 
 `<place>` is `head`, `worker` or `additionalWorkerGroups.<name>` there, and `head` or `workerGroups.<name>` here, or
 `common` for all.
-`disabled: true` is a group that is `null`.
+`disabled: true` is a group that is `null`. What is different and no row can show:
+
+* `mode: cluster` makes a RayCluster that stays; without it you get a job.
+* `env` is a map of names to values (or to `secretKeyRef` and so on), not a list; `resources` is one map for requests
+  and limits.
+* A group of CPUs has `gpus: 0` and, if ranks run on it, `processesPerNode`. Groups with ranks have the same number.
+* One worker pod runs on each node. `replicas` is 1 or more; with the autoscaler `minReplicas` may be 0, and the cluster
+  starts there.
+* Token authentication and a NetworkPolicy are on. From outside the cluster only the operator reaches the head: name
+  others in `networkPolicy.extraIngress`, also for a `serviceType` LoadBalancer or NodePort.
+* `gcsFaultToleranceOptions` has no `enabled`: it is on when the options are there.
+* Names of groups are lower case. `image.pullPolicy` is one for all pods.
 
 {compared}"""
 

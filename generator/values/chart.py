@@ -64,7 +64,7 @@ class Auth(Model):
 
     mode: Literal["token", "disabled"] = "token"
     """`token`, or `disabled`: then anyone who reaches the head runs code on it."""
-    secret_name: str = ""
+    secret_name: DnsName = ""
     """Secret with the token in key `auth_token`. Empty: the operator makes one for each RayCluster. It must outlive
     the job: the operator needs it to end one."""
     enable_k8s_token_auth: bool = Field(default=False, alias="enableK8sTokenAuth")
@@ -153,7 +153,7 @@ class GitCode(Model):
     Empty: its root."""
     image: str = ""
     """Image with git and a shell. Empty: that of the pods."""
-    secret_name: str = ""
+    secret_name: DnsName = ""
     """Secret with `username` and `password` for https. Empty: none."""
 
 

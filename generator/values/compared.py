@@ -79,7 +79,7 @@ def tables() -> str:
     """Both as Markdown."""
     lines = ["| `ray-cluster` | here |", "|---|---|"]
     lines += [f"| `{theirs}` | `{_here(theirs, ours)}` |" for theirs, ours in RAY_CLUSTER_CHART.items()]
-    lines += ["", "What it cannot express:", "", "| field | here |", "|---|---|"]
+    lines += ["", "What `ray-cluster` cannot express:", "", "| field | here |", "|---|---|"]
     lines += [f"| {field} | `{_here(field, ours)}` |" for field, ours in BEYOND.items()]
     return "\n".join(lines) + "\n"
 

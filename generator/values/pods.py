@@ -16,7 +16,10 @@ EnvName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 RayParam = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9-]*$")]
 LabelKey = Annotated[
     str,
-    StringConstraints(pattern=r"^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$"),
+    StringConstraints(
+        pattern=r"^([a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?(\.[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)*/)?"
+        r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$"
+    ),
 ]
 LabelValue = Annotated[str, StringConstraints(pattern=r"^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$", max_length=63)]
 # A name of most kinds of objects (DNS-1123 subdomain), or nothing.
@@ -40,7 +43,7 @@ Raw = dict[str, Any]
 
 
 def _kubernetes(name: str) -> Any:
-    """Marks a map as one object of the Kubernetes API."""
+    """Marks a map as one object of the Kubernetes API; with `?` at the end, as some of its fields."""
     return Field(json_schema_extra={K8S: name})
 
 
@@ -62,6 +65,9 @@ Affinity = Annotated[Raw, _kubernetes("Affinity")]
 PodSecurityContext = Annotated[Raw, _kubernetes("PodSecurityContext")]
 SecurityContext = Annotated[Raw, _kubernetes("SecurityContext")]
 PodDNSConfig = Annotated[Raw, _kubernetes("PodDNSConfig")]
+Service = Annotated[Raw, _kubernetes("Service")]
+SomePodSpec = Annotated[Raw, _kubernetes("PodSpec?")]
+SomeContainer = Annotated[Raw, _kubernetes("Container?")]
 Lifecycle = Annotated[Raw, _kubernetes("Lifecycle")]
 Probe = Annotated[Raw, _kubernetes("Probe")]
 NetworkPolicyIngressRule = Annotated[Raw, _kubernetes("NetworkPolicyIngressRule")]
@@ -130,7 +136,7 @@ class Scratch(Model):
 
     size_limit: str = ""
     """Limit of the `emptyDir`; the pod is evicted above it. Empty: none."""
-    storage_class_name: str = ""
+    storage_class_name: DnsName = ""
     """A volume of this storage class for each pod, gone with it, in place of an `emptyDir`."""
     size: str = ""
     """Size of that volume."""
@@ -222,9 +228,9 @@ class PodFields(Model):
     """Startup probe."""
     resource_claims: list[PodResourceClaim] = Field(default=[])
     """Claims of dynamic resource allocation, for the pod; `extraContainer.resources.claims` uses them."""
-    extra_pod_spec: Raw = Field(default={}, examples=[{"shareProcessNamespace": True}])
+    extra_pod_spec: SomePodSpec = Field(default={}, examples=[{"shareProcessNamespace": True}])
     """Any other field of the pod's spec, as Kubernetes writes it."""
-    extra_container: Raw = Field(default={}, examples=[{"tty": True}])
+    extra_container: SomeContainer = Field(default={}, examples=[{"tty": True}])
     """Any other field of the Ray container."""
 
 
@@ -247,16 +253,25 @@ class Common(RayPodFields):
     it."""
 
 
+class HeadResources(MoreResources):
+    """Resources of the head."""
+
+    cpu: Quantity = "2"
+    """CPUs."""
+    memory: Quantity = "8Gi"
+    """Memory."""
+
+
 class Head(RayPodFields):
     """The Ray head. It runs the driver and no ranks, and gets no GPU."""
 
-    resources: Resources = Resources(cpu="2", memory="8Gi")
+    resources: HeadResources = HeadResources()
     """Requests and limits at once. Also: ephemeral-storage, hugepages-2Mi, hugepages-1Gi."""
     service_type: Literal["", "ClusterIP", "NodePort", "LoadBalancer"] = ""
     """Type of the head's Service. Empty: the operator's choice, a headless one."""
     service_annotations: Annotations = Field(default={})
     """Annotations of the head's Service."""
-    service: Raw = Field(default={})
+    service: Service = Field(default={})
     """The head's Service as a whole, as Kubernetes writes it (`headService` of KubeRay)."""
 
 

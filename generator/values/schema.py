@@ -89,6 +89,10 @@ def _kubernetes_types(node: Any) -> list[str]:
 
 def _add_kubernetes(name: str, definitions: dict[str, Schema]) -> None:
     """Put a definition, and all that it refers to, among ours under `k8s.<name>`."""
+    if name.endswith("?"):
+        _add_kubernetes(name[:-1], definitions)
+        definitions[f"k8s.{name}"] = {k: v for k, v in definitions[f"k8s.{name[:-1]}"].items() if k != "required"}
+        return
     full = next(f"{group}.{name}" for group in _K8S_GROUPS if f"{group}.{name}" in _kubernetes())
     pending = [full]
     while pending:

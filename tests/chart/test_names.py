@@ -96,6 +96,8 @@ def test_labels_of_the_heads_service_start_nothing() -> None:
         assert job_name(after) == job_name(before)
         assert render(after) != render(before)
     assert job_name(with_key(before, "head.service.metadata", {"name": "a"})) != job_name(before)
+    assert job_name(job("head.service", {"metadata": {"labels": {"a": "1"}}})) == job_name(job())
+    assert job_name(job("head.affinity", {"nodeAffinity": None})) == job_name(job())
 
 
 def test_releases_that_agree_in_what_a_name_takes_of_them_have_different_jobs() -> None:

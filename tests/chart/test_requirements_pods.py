@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.chart.cases import group, job, with_key
-from tests.chart.every_value import CLUSTER, COMMIT, HUB, ON_CLUSTER, OWN, SCALING, SUBMITTER, VOLUMES
+from tests.chart.every_value import CLUSTER, COMMIT, GIT, HUB, ON_CLUSTER, OWN, SCALING, SUBMITTER, VOLUMES
 from tests.chart.test_requirements import problems
 from tests.helm import one, render
 from tests.project_pods import container, project
@@ -82,9 +82,25 @@ REFUSED: dict[str, tuple[dict[str, Any], list[str]]] = {
         job("common.rayResources", {"a": 1}) | {"head": {"rayStartParams": {"memory": 10**9}}},
         ["head.rayStartParams", "memory"],
     ),
-    "claims that are no map": (
-        job("head.extraContainer", {"resources": "none"}),
-        ["head.extraContainer.resources", "not a map"],
+    "field of no autoscaler": (
+        with_key(SCALING, "cluster.autoscaling.options", {"version": "v2", "foo": 1}),
+        ["cluster.autoscaling.options", "foo"],
+    ),
+    "mode of no autoscaler": (
+        with_key(SCALING, "cluster.autoscaling.options", {"upscalingMode": "Fast"}),
+        ["cluster.autoscaling.options.upscalingMode", "Aggressive"],
+    ),
+    "version of no autoscaler": (
+        with_key(SCALING, "cluster.autoscaling.options", {"version": "v9"}),
+        ["cluster.autoscaling.options.version", "v2"],
+    ),
+    "switch for fault tolerance": (
+        with_key(CLUSTER, "cluster.gcsFaultToleranceOptions", {"enabled": True, "redisAddress": "redis:6379"}),
+        ["cluster.gcsFaultToleranceOptions", "enabled"],
+    ),
+    "fault tolerance without a store": (
+        with_key(CLUSTER, "cluster.gcsFaultToleranceOptions", {"externalStorageNamespace": "a"}),
+        ["cluster.gcsFaultToleranceOptions.redisAddress"],
     ),
     "fraction in a sidecar": (
         job("head.sidecarContainers", beside(resources={"limits": {"cpu": "0.5"}})),
@@ -180,6 +196,37 @@ REFUSED: dict[str, tuple[dict[str, Any], list[str]]] = {
         with_key(RESTRICTED, "head.volumes", [{"name": "a", "nfs": {"server": "a", "path": "/"}}]),
         ["head.volumes", "nfs"],
     ),
+    "privileged autoscaler": (
+        with_key(SCALING, "cluster.autoscaling.options", {"version": "v2", "securityContext": {"privileged": True}}),
+        ["cluster.autoscaling.options.securityContext", "privileged"],
+    ),
+    "submitter that is always restarted": (
+        with_key(SUBMITTER, "job.submitter.restartPolicy", "Always"),
+        ["job.submitter.restartPolicy", "OnFailure"],
+    ),
+    "place for nothing": (job("placement.required", True), ["placement.required", "topologyKey"]),
+    "one node for all workers": (
+        job("placement.topologyKey", "kubernetes.io/hostname"),
+        ["placement.topologyKey", "kubernetes.io/hostname"],
+    ),
+    "Git server with a wrong port": (
+        with_key(GIT, "training.code.git.url", "https://git.example:abc/x"),
+        ["training.code.git.url", "https://host/path"],
+    ),
+    "Ray release of twenty digits": (job("rayVersion", "9" * 20 + ".0.0"), ["rayVersion", "not a release"]),
+    "control character in code": (
+        job("training.code.files", {"own.py": "import a\x7fb\n"}),
+        ["training.code.files.own.py", "after \"import a\""],
+    ),
+    "line break of Unicode": (
+        job("common.env", {"A": "zero\none\u2028two"}),
+        ["common.env.A", 'after "zero\\none"'],
+    ),
+    "control character in an object": (
+        job("extraObjects", [{"kind": "ConfigMap", "data": {"b": "\x7f"}}]),
+        ["extraObjects.0.data.b"],
+    ),
+    "control character in a key": (job("commonAnnotations", {}) | {"global": {"a\x7f": 1}}, ["global", "a?"]),
     "autoscaler under restricted": (
         with_key(SCALING, "podSecurity", "restricted"),
         ["cluster.autoscaling.options.securityContext"],
@@ -285,6 +332,22 @@ def test_a_probe_a_source_and_a_scratch_replace_as_a_whole() -> None:
     assert env["C"]["value"] == "1"
     (scratch,) = [volume for volume in worker["spec"]["volumes"] if volume["name"] == "scratch"]
     assert scratch["ephemeral"]["volumeClaimTemplate"]["metadata"] == {}
+
+
+def test_a_profile_replaces_as_a_whole_and_null_takes_it_away() -> None:
+    local = {"type": "Localhost", "localhostProfile": "a.json"}
+    values = job("common.podSecurityContext", {"seccompProfile": local, "runAsUser": 5})
+    values["head"] = {"podSecurityContext": {"seccompProfile": {"type": "RuntimeDefault"}, "runAsUser": None}}
+    values["workerGroups"]["gpu"]["podSecurityContext"] = {"seccompProfile": None}
+    head, worker = project(one("RayJob", values))
+    assert head["spec"]["securityContext"] == {"seccompProfile": {"type": "RuntimeDefault"}}
+    assert worker["spec"]["securityContext"] == {"runAsUser": 5}
+
+
+def test_a_privileged_container_is_one_that_kubernetes_takes() -> None:
+    values = job("podSecurity", "privileged") | {"common": {"securityContext": {"privileged": True}}}
+    for found in containers(values):
+        assert found["securityContext"] == {"privileged": True}
 
 
 def test_a_false_of_a_special_place_counts() -> None:

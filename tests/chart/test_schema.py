@@ -14,7 +14,8 @@ import yaml
 from generator.values.document import rows
 from tests.chart.cases import job, pods, with_key
 from tests.chart.every_value import POD_FIELDS, RAY_FIELDS
-from tests.helm import CHART, CI_VALUES, HelmError, render, template
+from tests.helm import CHART, CI_VALUES, HelmError, one, render, template
+from tests.project_pods import container
 
 SCHEMA: dict[str, Any] = json.loads((CHART / "values.schema.json").read_text(encoding="utf-8"))
 # Helm 4, and Helm 3.18 with another library.
@@ -155,6 +156,25 @@ def test_a_null_inside_a_group_counts_as_not_given() -> None:
             ), field
     for field in POD_FIELDS | RAY_FIELDS:
         assert render(with_key(job(), f"workerGroups.gpu.{field.split('.')[0]}", None)) == render(job()), field
+
+
+def test_what_is_free_inside_kubernetes_own_types_is_left_alone() -> None:
+    header = {"name": "X", "value": ""}
+    spread = {"maxSkew": 1, "topologyKey": "a", "whenUnsatisfiable": "DoNotSchedule"}
+    spread["labelSelector"] = {"matchLabels": {"key": "", "readOnly": ""}}
+    probe = {"httpGet": {"port": 80, "httpHeaders": [header]}, "initialDelaySeconds": 0}
+    values = job("common", {"livenessProbe": probe, "topologySpreadConstraints": [spread]})
+    objects = {"apiVersion": "v1", "kind": "Foo", "metadata": {"name": "a"}, "spec": {"required": [], "n": None}}
+    for pod in pods(values):
+        assert container(pod)["livenessProbe"] == {"httpGet": {"port": 80, "httpHeaders": [header]}}
+        assert pod["spec"]["topologySpreadConstraints"] == [spread]
+    assert one("Foo", job("extraObjects", [objects])) == objects
+
+
+def test_the_fields_of_the_holes_are_those_of_kubernetes() -> None:
+    for path in ("common.extraPodSpec", "common.extraContainer", "head.service", "head.service.spec"):
+        with pytest.raises(HelmError, match=UNKNOWN.format("foo")):
+            template(job(path, {"foo": 1}))
 
 
 def test_nulls_and_zeros_inside_what_is_kubernetes_own_are_left_out() -> None:

@@ -24,6 +24,8 @@ def used(text: str) -> set[str]:
 
 def declared(path: str) -> bool:
     """A value, a part of the values, or a key of a value that is a map."""
+    # The fields of `common` are in the table once; these places take them too.
+    path = re.sub(r"^(head|job\.submitter)\.(?!resources|service|backoffLimit)", "common.", path)
     if path in ROWS or any(known.startswith(f"{path}.") for known in ROWS):
         return True
     holder: Row | None = next((row for known, row in ROWS.items() if path.startswith(f"{known}.")), None)

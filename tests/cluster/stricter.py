@@ -76,7 +76,7 @@ ELSEWHERE: tuple[dict[str, Any], ...] = (
     {"mode": "jobOnCluster", "job.clusterName": "demo"},
 )
 # Not broken here: by a chart without its files, by what the schema refuses first, by characters that some Helm drops.
-BEYOND_VALUES = ("files/training: train.py is not there", "head: it runs no ranks", "a value holds a control character")
+BEYOND_VALUES = ("files/training: train.py is not there", "the values: a part of them cannot be written")
 
 
 @dataclass(frozen=True)

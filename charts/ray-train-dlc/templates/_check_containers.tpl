@@ -93,7 +93,7 @@ ERROR: {{ $key }}: {{ $path }} covers {{ join ", " . }}, which is the chart's; m
 
 {{/* Names of containers, those that the chart and the operator add included. */}}
 {{- define "ray-train-dlc.check.containers.names" -}}
-{{- $taken := eq .place "head" | ternary (list "ray-head" "autoscaler" "code") (eq .place "job.submitter" | ternary (list "ray-job-submitter") (list "ray-worker" "wait-gcs-ready" "code")) -}}
+{{- $taken := eq .place "head" | ternary (list "ray-head" "autoscaler" "code" "ray-job-submitter") (eq .place "job.submitter" | ternary (list "ray-job-submitter") (list "ray-worker" "wait-gcs-ready" "code")) -}}
 {{- $fields := .fields -}}
 {{- range $field := list "sidecarContainers" "initContainers" -}}
 {{- $key := include "ray-train-dlc.check.from" (merge (dict "field" $field) $) }}

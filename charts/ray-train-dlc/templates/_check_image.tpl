@@ -8,7 +8,7 @@
 {{- include "ray-train-dlc.check.imageRef" (dict "key" (printf "%s.image" $place) "image" (include "ray-train-dlc.imageParts" (dict "root" $ "own" $fields.image) | fromJson)) }}
 {{- end }}
 {{- end }}
-{{- if not (regexMatch "^(0|[1-9][0-9]*)(\\.(0|[1-9][0-9]*)){2}$" $ray) }}
+{{- if not (regexMatch "^(0|[1-9][0-9]{0,3})(\\.(0|[1-9][0-9]{0,3})){2}$" $ray) }}
 ERROR: rayVersion: {{ toJson $ray }} is not a release (three numbers without leading zeros); set it to the image's, like "2.58.0"
 {{- else if not (semverCompare ">=2.52.0" $ray) }}
 ERROR: rayVersion: {{ toJson $ray }} has no token authentication, so anyone who reaches the head may run code; use an image with Ray 2.52.0 or later

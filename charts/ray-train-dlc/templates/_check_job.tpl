@@ -25,6 +25,16 @@ ERROR: job.clusterName: {{ toJson $job.clusterName }} has no effect in mode {{ $
 {{- if and (ne $job.submissionMode "K8sJobMode") (ne (toJson $unset) (toJson $job.submitter)) }}
 ERROR: job.submitter: without effect, as there is no such pod in {{ $job.submissionMode }}; set job.submissionMode to K8sJobMode, or remove it
 {{- end }}
+{{- if eq $job.submitter.restartPolicy "Always" }}
+ERROR: job.submitter.restartPolicy: Always is not possible for the pod of a Job; set Never or OnFailure
+{{- end }}
+{{- with .Values.placement }}
+{{- if and .required (not .topologyKey) }}
+ERROR: placement.required: without effect, as there is no topologyKey; set it, or remove this
+{{- else if eq .topologyKey "kubernetes.io/hostname" }}
+ERROR: placement.topologyKey: {{ .topologyKey }} is one node, and each worker has a node of its own; use a zone or a layer of the network
+{{- end }}
+{{- end }}
 {{- if and (eq $job.submissionMode "SidecarMode") (eq .Values.podSecurity "restricted") }}
 ERROR: job.submissionMode: SidecarMode adds a container that podSecurity restricted does not admit; set HTTPMode
 {{- end }}
@@ -40,6 +50,25 @@ ERROR: cluster.gcsFaultToleranceOptions: only for mode cluster; a training resum
 {{- end }}
 {{- if $auth.enableK8sTokenAuth }}
 ERROR: auth.enableK8sTokenAuth: the operator refuses it for a RayJob; set it to false
+{{- end }}
+{{- end }}
+{{- range $name, $value := $cluster.autoscaling.options }}
+{{- if not (has $name (list "env" "envFrom" "idleTimeoutSeconds" "image" "imagePullPolicy" "resources" "securityContext" "upscalingMode" "version" "volumeMounts")) }}
+ERROR: cluster.autoscaling.options: {{ $name }} is no field of KubeRay's autoscalerOptions; remove it
+{{- else if and (eq $name "upscalingMode") (not (has $value (list "Default" "Aggressive" "Conservative"))) }}
+ERROR: cluster.autoscaling.options.upscalingMode: {{ toJson $value }} is not a mode; set Default, Aggressive or Conservative
+{{- else if and (eq $name "version") (not (has $value (list "v1" "v2"))) }}
+ERROR: cluster.autoscaling.options.version: {{ toJson $value }} is no autoscaler; set v1 or v2
+{{- end }}
+{{- end }}
+{{- with $cluster.gcsFaultToleranceOptions }}
+{{- range $name, $value := . }}
+{{- if not (has $name (list "externalStorageNamespace" "redisAddress" "redisPassword" "redisUsername")) }}
+ERROR: cluster.gcsFaultToleranceOptions: {{ $name }} is no field of KubeRay's; remove it (the options themselves turn it on)
+{{- end }}
+{{- end }}
+{{- if not .redisAddress }}
+ERROR: cluster.gcsFaultToleranceOptions.redisAddress: not set, and there is no other store; set it, or remove the options
 {{- end }}
 {{- end }}
 {{- if and $cluster.autoscaling.options (not $cluster.autoscaling.enabled) }}

@@ -23,9 +23,7 @@ ERROR: {{ $place }}.extraPodSpec: {{ $key }} has a value of its own, or is the c
 {{- if has $key $container }}
 ERROR: {{ $place }}.extraContainer: {{ $key }} has a value of its own, or is the chart's; use that
 {{- else if eq $key "resources" }}
-{{- if not (kindIs "map" $value) }}
-ERROR: {{ $place }}.extraContainer.resources: {{ toJson $value }} is not a map; write claims in it, or remove it
-{{- else if omit $value "claims" }}
+{{- if omit $value "claims" }}
 ERROR: {{ $place }}.extraContainer: resources but for claims have values of their own; use `resources` and `extraResources`
 {{- end }}
 {{- end }}
@@ -72,9 +70,6 @@ ERROR: {{ $place }}.scratch.sizeLimit: {{ .sizeLimit }} is for an emptyDir and t
 {{- if hasKey ($fields.rayResources | default dict) $name }}
 ERROR: {{ $place }}.rayResources: {{ $name }} is set by the chart from `resources` and `gpus`; remove it
 {{- end }}
-{{- end }}
-{{- if and (eq $place "head") (or $fields.gpus $fields.efa) }}
-ERROR: head: it runs no ranks and takes no GPUs or EFA interfaces; remove gpus and efa
 {{- end }}
 {{- end }}
 {{- end -}}

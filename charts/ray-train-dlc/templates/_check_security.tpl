@@ -31,7 +31,12 @@ https://kubernetes.io/docs/concepts/security/pod-security-standards/
 
 {{- define "ray-train-dlc.check.security.autoscaler" -}}
 {{- $scaling := .Values.cluster.autoscaling -}}
-{{- if and (eq .Values.podSecurity "restricted") $scaling.enabled (not (get $scaling.options "securityContext")) }}
+{{- $given := get $scaling.options "securityContext" | default dict }}
+{{- if and $scaling.enabled (kindIs "map" $given) $given }}
+{{- include "ray-train-dlc.check.security.container" (dict "level" .Values.podSecurity "key" "cluster.autoscaling.options.securityContext" "context" $given "ports" list "portsKey" "") }}
+{{- else if and $scaling.enabled $given }}
+ERROR: cluster.autoscaling.options.securityContext: {{ toJson $given }} is not a map; write it as Kubernetes does
+{{- else if and (eq .Values.podSecurity "restricted") $scaling.enabled }}
 ERROR: cluster.autoscaling.options.securityContext: not set, and podSecurity restricted does not admit the autoscaler without it; set allowPrivilegeEscalation: false and capabilities: {drop: [ALL]}
 {{- end }}
 {{- end -}}

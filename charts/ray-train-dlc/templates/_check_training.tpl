@@ -93,8 +93,8 @@ ERROR: training.code.configMapName: {{ toJson . }} is not a name; use that of a 
 {{- end }}
 {{- end }}
 {{- if $git.url }}
-{{- if not (regexMatch "^https?://[^\\s@]+$" $git.url) }}
-ERROR: training.code.git.url: {{ toJson $git.url }} is not an https address without a user; credentials go to secretName
+{{- if not (regexMatch "^https?://([A-Za-z0-9.-]+|\\[[0-9a-fA-F:.]+\\])(:[1-9][0-9]{0,4})?/[^\\s@]+$" $git.url) }}
+ERROR: training.code.git.url: {{ toJson $git.url }} is not an https address (https://host/path) without a user; credentials go to secretName
 {{- end }}
 {{- if not (regexMatch "^[0-9a-f]{40}$" $git.revision) }}
 ERROR: training.code.git.revision: {{ toJson $git.revision }} is not a commit of 40 hexadecimal digits; a branch or tag may move and the job's name would not

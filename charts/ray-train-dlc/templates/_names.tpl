@@ -57,7 +57,10 @@ The chart's version is in none of these. The parsed spec is hashed, not its text
 {{- $content := dict "spec" $spec "runId" .Values.job.runId "base" (include "ray-train-dlc.base" .) -}}
 {{- with $spec.rayClusterSpec -}}
 {{- $_ := unset . "headServiceAnnotations" -}}
-{{- with .headGroupSpec.headService }}{{ $_ := set . "metadata" (omit .metadata "annotations" "labels") }}{{ end -}}
+{{- with .headGroupSpec.headService -}}
+{{- $_ := set . "metadata" (omit .metadata "annotations" "labels") -}}
+{{- if not (or .metadata .spec) }}{{ $_ := unset $spec.rayClusterSpec.headGroupSpec "headService" }}{{ end -}}
+{{- end -}}
 {{- $_ := unset .headGroupSpec.template "metadata" -}}
 {{- range .workerGroupSpecs -}}
 {{- $_ := unset .template "metadata" -}}

@@ -118,7 +118,7 @@ volumeMounts:
 {{- /* The group owns the volumes that Kubernetes makes; the user and the group are those of rayproject's images. */ -}}
 {{- $own = merge $own (dict "runAsNonRoot" true "runAsUser" 1000 "runAsGroup" 100 "fsGroup" 100 "fsGroupChangePolicy" "OnRootMismatch") -}}
 {{- end -}}
-{{- include "ray-train-dlc.overlay" (list $own (.fields.podSecurityContext | default dict)) -}}
+{{- include "ray-train-dlc.overlay" (list $own (.fields.podSecurityContext | default dict)) | fromJson | include "ray-train-dlc.pruned" | fromJsonArray | first | toJson -}}
 {{- end -}}
 
 {{/* As JSON. The image runs as root; root without the three capabilities could not write to volumes that belong to others. */}}
@@ -128,7 +128,10 @@ volumeMounts:
 {{- $_ := set $capabilities "add" (list "CHOWN" "DAC_OVERRIDE" "FOWNER") -}}
 {{- end -}}
 {{- $own := dict "allowPrivilegeEscalation" false "capabilities" $capabilities -}}
-{{- include "ray-train-dlc.overlay" (list $own (.fields.securityContext | default dict)) -}}
+{{- $given := .fields.securityContext | default dict -}}
+{{- /* Kubernetes refuses a privileged container that may not gain privileges. */ -}}
+{{- if $given.privileged }}{{ $own = dict }}{{ end -}}
+{{- include "ray-train-dlc.overlay" (list $own $given) | fromJson | include "ray-train-dlc.pruned" | fromJsonArray | first | toJson -}}
 {{- end -}}
 
 {{/*
@@ -136,7 +139,7 @@ Affinity, as JSON: the given one and, for workers, one worker on each node (work
 one have left) and `placement`.
 */}}
 {{- define "ray-train-dlc.affinity" -}}
-{{- $affinity := deepCopy (.fields.affinity | default dict) -}}
+{{- $affinity := include "ray-train-dlc.pruned" (.fields.affinity | default dict) | fromJsonArray | first -}}
 {{- if eq .role "worker" -}}
 {{- $workers := include "ray-train-dlc.releaseSelector" .root | fromYaml | merge (dict "ray-train-dlc/role" "worker") -}}
 {{- $rule := dict "topologyKey" "kubernetes.io/hostname" "labelSelector" (dict "matchLabels" $workers) -}}

@@ -1,6 +1,6 @@
 {{/*
 All rules that need more than one value, or a better message than a schema gives. They are in _check_*.tpl; each prints its problems, one a
-line, and all of them are reported at once, by whichever template is rendered first ("ray-train-dlc.settle"). `helm lint` does not fail on
+line, and all of them are reported at once, before anything is rendered ("ray-train-dlc.settle"). `helm lint` does not fail on
 `fail`: use `helm template`.
 */}}
 {{- define "ray-train-dlc.requirements" -}}

@@ -14,6 +14,7 @@ values have passed all rules.
 {{- define "ray-train-dlc.settle" -}}
 {{- if not (hasKey . "Settled") -}}
 {{- $_ := set . "Settled" true -}}
+{{- include "ray-train-dlc.characters" . -}}
 {{- $values := .Values -}}
 {{- $defaults := include "ray-train-dlc.defaults" . | fromJson -}}
 {{- include "ray-train-dlc.fill" (list $values $defaults.values) -}}
@@ -27,15 +28,18 @@ values have passed all rules.
 {{- end -}}
 {{- range $place := concat (list $values.common $values.head $values.job.submitter) (values $values.workerGroups | compact) -}}
 {{- range $field, $value := $place -}}
-{{- if or (kindIs "slice" $value) (has $field (list "lifecycle" "livenessProbe" "readinessProbe" "startupProbe")) -}}
-{{- $_ := set $place $field (include "ray-train-dlc.tidy" $value | fromJsonArray | first) -}}
+{{- if or (kindIs "slice" $value) (has $field (list "extraContainer" "lifecycle" "livenessProbe" "readinessProbe" "startupProbe")) -}}
+{{- $_ := set $place $field (include "ray-train-dlc.tidy" (list $field $value) | fromJsonArray | first) -}}
 {{- end -}}
 {{- end -}}
 {{- range $name, $source := $place.env -}}
-{{- if kindIs "map" $source }}{{ $_ := set $place.env $name (include "ray-train-dlc.pruned" $source | fromJsonArray | first) }}{{ end -}}
+{{- if kindIs "map" $source -}}
+{{- $_ := set $place.env $name (include "ray-train-dlc.pruned" $source | fromJsonArray | first) -}}
+{{- with get $place.env $name }}{{ with .resourceFieldRef }}{{ if not .divisor }}{{ $_ := set . "divisor" "0" }}{{ end }}{{ end }}{{ end -}}
 {{- end -}}
 {{- end -}}
-{{- range $part := list (list $values.job "extraSpec" "runtimeEnv") (list $values.cluster "extraSpec" "gcsFaultToleranceOptions") (list $values.cluster.autoscaling "options") (list $values.head "service") (list $values.networkPolicy "extraEgress" "extraIngress") (list $values "extraObjects") -}}
+{{- end -}}
+{{- range $part := list (list $values.job "extraSpec" "runtimeEnv") (list $values.cluster "extraSpec" "gcsFaultToleranceOptions") (list $values.cluster.autoscaling "options") (list $values.head "service") -}}
 {{- range $key := rest $part -}}
 {{- $_ := set (first $part) $key (include "ray-train-dlc.pruned" (get (first $part) $key) | fromJsonArray | first) -}}
 {{- end -}}
@@ -57,35 +61,21 @@ values have passed all rules.
 {{- end -}}
 {{- end -}}
 
-{{/*
-A value of any depth without nulls and empty lists, as a JSON array of one: they would be a difference to what the API keeps. `tidy` also
-leaves out zeros of the fields that Kubernetes does not keep; only for its own types, in whose maps nothing else has these names.
-*/}}
+{{/* A value of any depth without nulls and empty lists, as a JSON array of one: they would be a difference to what the API keeps. */}}
 {{- define "ray-train-dlc.pruned" -}}
-{{- include "ray-train-dlc.without" (list . list) -}}
-{{- end -}}
-
-{{- define "ray-train-dlc.tidy" -}}
-{{- include "ray-train-dlc.without" (list . (list "effect" "failureThreshold" "fsType" "hostIP" "hostPort" "initialDelaySeconds" "key" "medium" "operator" "periodSeconds" "readOnly" "stdin" "stdinOnce" "subPath" "subPathExpr" "successThreshold" "timeoutSeconds" "tty" "value" "workingDir")) -}}
-{{- end -}}
-
-{{- define "ray-train-dlc.without" -}}
-{{- $zeros := index . 1 -}}
-{{- $value := first . -}}
+{{- $value := . -}}
 {{- if kindIs "map" $value -}}
 {{- $kept := dict -}}
 {{- range $key, $item := $value -}}
-{{- if not (or (kindIs "invalid" $item) (and (empty $item) (or (kindIs "slice" $item) (has $key $zeros)))) -}}
-{{- $_ := set $kept $key (include "ray-train-dlc.without" (list $item $zeros) | fromJsonArray | first) -}}
+{{- if not (or (kindIs "invalid" $item) (and (kindIs "slice" $item) (empty $item))) -}}
+{{- $_ := set $kept $key (include "ray-train-dlc.pruned" $item | fromJsonArray | first) -}}
 {{- end -}}
 {{- end -}}
 {{- list $kept | toJson -}}
 {{- else if kindIs "slice" $value -}}
 {{- $kept := list -}}
 {{- range $item := $value -}}
-{{- if not (kindIs "invalid" $item) -}}
-{{- $kept = append $kept (include "ray-train-dlc.without" (list $item $zeros) | fromJsonArray | first) -}}
-{{- end -}}
+{{- if not (kindIs "invalid" $item) }}{{ $kept = append $kept (include "ray-train-dlc.pruned" $item | fromJsonArray | first) }}{{ end -}}
 {{- end -}}
 {{- list $kept | toJson -}}
 {{- else -}}
@@ -94,14 +84,42 @@ leaves out zeros of the fields that Kubernetes does not keep; only for its own t
 {{- end -}}
 
 {{/*
-A more special map over a more general one, as JSON: list general special. Maps in them merge at every depth, all else the special one has.
+A field of a pod without nulls, empty lists and those zeros that Kubernetes does not keep, as a JSON array of one: list "tolerations" […].
+Only fields of its own types lose zeros; what is free, such as labels or headers, keeps them.
+*/}}
+{{- define "ray-train-dlc.tidy" -}}
+{{- $field := first . -}}
+{{- $value := include "ray-train-dlc.pruned" (last .) | fromJsonArray | first -}}
+{{- $probe := list "failureThreshold" "initialDelaySeconds" "periodSeconds" "successThreshold" "timeoutSeconds" -}}
+{{- $container := list "stdin" "stdinOnce" "tty" "workingDir" -}}
+{{- $mount := list "readOnly" "subPath" "subPathExpr" -}}
+{{- $zeros := dict "env" (list "value") "extraContainer" $container "initContainers" $container "livenessProbe" $probe "ports" (list "hostIP" "hostPort") "readinessProbe" $probe "sidecarContainers" $container "startupProbe" $probe "tolerations" (list "effect" "key" "operator" "value") "volumeMounts" $mount -}}
+{{- $own := get $zeros $field | default list -}}
+{{- range $item := kindIs "slice" $value | ternary $value (list $value) -}}
+{{- if kindIs "map" $item -}}
+{{- range $key := keys $item -}}
+{{- if and (has $key $own) (empty (get $item $key)) -}}
+{{- $_ := unset $item $key -}}
+{{- else if and (has $field (list "initContainers" "sidecarContainers")) (hasKey $zeros $key) -}}
+{{- $_ := set $item $key (include "ray-train-dlc.tidy" (list $key (get $item $key)) | fromJsonArray | first) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- list $value | toJson -}}
+{{- end -}}
+
+{{/*
+A more special map over a more general one, as JSON: list general special. Maps in them merge at every depth, but for those whose keys depend
+on one of them; all else the special one has.
 A null stays, so that it also takes away what lies further below; printing leaves it out.
 */}}
 {{- define "ray-train-dlc.overlay" -}}
 {{- $result := deepCopy (first .) -}}
 {{- range $key, $value := index . 1 -}}
 {{- $below := get $result $key -}}
-{{- if and (kindIs "map" $value) (kindIs "map" $below) -}}
+{{- $union := has $key (list "appArmorProfile" "seccompProfile") -}}
+{{- if and (kindIs "map" $value) (kindIs "map" $below) (not $union) -}}
 {{- $_ := set $result $key (include "ray-train-dlc.overlay" (list $below $value) | fromJson) -}}
 {{- else -}}
 {{- $_ := set $result $key $value -}}
@@ -117,11 +135,45 @@ A null stays, so that it also takes away what lies further below; printing leave
 {{- end -}}
 {{- end -}}
 
-{{/* YAML of a map without its nulls. Helm's own toYaml prints nothing at all for a text that YAML cannot hold. */}}
+{{/* YAML of a map without its nulls. Helm's own toYaml prints nothing at all when it cannot. */}}
 {{- define "ray-train-dlc.yaml" -}}
 {{- $text := include "ray-train-dlc.pruned" . | fromJsonArray | first | toYaml -}}
-{{- if or (not $text) (hasKey . "Error") -}}
-{{- fail "\n\nERROR: a value holds a control character or a byte order mark, which no manifest can carry; look for it in env, training and the extra… values\n" -}}
-{{- end -}}
+{{- if not $text }}{{ fail "\n\nERROR: the values: a part of them cannot be written as YAML; please report it with your values\n" }}{{ end -}}
 {{- $text -}}
+{{- end -}}
+
+{{/*
+Characters that no manifest can carry, wherever they stand: for some of them Helm would print nothing at all in place of what holds them.
+*/}}
+{{- define "ray-train-dlc.characters" -}}
+{{- if regexMatch "\\\\u(00[01]|202[89])|[\\x7f-\\x9f\\x{fffe}\\x{ffff}]" (toJson .Values) -}}
+{{- with include "ray-train-dlc.characters.in" (dict "path" "" "value" .Values) | trim -}}
+{{- printf "\n\n%s\n" . | fail -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "ray-train-dlc.characters.in" -}}
+{{- $path := .path -}}
+{{- $wrong := "[\\x00-\\x08\\x0b\\x0c\\x0e-\\x1f\\x7f-\\x9f\\x{fffe}\\x{ffff}]" -}}
+{{- if and (kindIs "string" .value) (contains "\n" (toString .value)) -}}
+{{- /* In a text of several lines these would be read as its ends. */ -}}
+{{- $wrong = replace "]" "\\x{2028}\\x{2029}]" $wrong -}}
+{{- end -}}
+{{- if kindIs "map" .value -}}
+{{- range $key, $item := .value -}}
+{{- if regexMatch $wrong $key }}
+ERROR: {{ $path | default "the values" }}: the key {{ regexReplaceAll $wrong $key "?" }} holds a control character or a line break of Unicode (shown as ?), which no manifest can carry; remove it
+{{- end }}
+{{- include "ray-train-dlc.characters.in" (dict "path" (printf "%s.%s" $path $key | trimPrefix ".") "value" $item) -}}
+{{- end -}}
+{{- else if kindIs "slice" .value -}}
+{{- range $index, $item := .value -}}
+{{- include "ray-train-dlc.characters.in" (dict "path" (printf "%s.%d" $path $index) "value" $item) -}}
+{{- end -}}
+{{- else if kindIs "string" .value -}}
+{{- if regexMatch $wrong .value }}
+ERROR: {{ $path }}: a control character or a line break of Unicode stands after {{ regexSplit $wrong .value 2 | first | trunc -30 | quote }}, which no manifest can carry; remove it
+{{- end }}
+{{- end -}}
 {{- end -}}
