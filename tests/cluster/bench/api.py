@@ -24,10 +24,12 @@ GROUPS = {
     "nodes": "api/v1",
     "pods": "api/v1",
     "secrets": "api/v1",
+    "serviceaccounts": "api/v1",
     "services": "api/v1",
     "daemonsets": "apis/apps/v1",
     "deployments": "apis/apps/v1",
     "jobs": "apis/batch/v1",
+    "networkpolicies": "apis/networking.k8s.io/v1",
     "rayclusters": "apis/ray.io/v1",
     "rayjobs": "apis/ray.io/v1",
 }
