@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from tests.cluster.release import TRAINED_S, Space
@@ -14,9 +16,21 @@ def test_a_finished_release_goes_and_its_checkpoints_stay(space: Space) -> None:
     job = space.job()["metadata"]["name"]
     space.wait_for_state(job, "SUCCEEDED", timeout_s=TRAINED_S)
     kept = space.checkpoints(job)
+    _has_the_logs_of(space, job, ranks=8)
     space.uninstall("demo")
     space.wait_until_nothing_is_left(90)
     assert space.checkpoints(job) == kept != []
+
+
+def _has_the_logs_of(space: Space, job: str, *, ranks: int) -> None:
+    """On the storage, where they outlive the cluster."""
+    (attempt,) = (space.run_folder(job) / "logs").iterdir()
+    index = json.loads((attempt / "index.json").read_text(encoding="utf-8"))
+    assert index["complete"] is True
+    assert len(index["ranks"]) == ranks
+    for rank in index["ranks"]:
+        assert (attempt / rank["file"]).stat().st_size > 0
+    assert "step" in (attempt / "driver.log").read_text(encoding="utf-8")
 
 
 def test_a_release_in_mode_cluster_comes_and_goes(space: Space) -> None:
