@@ -196,6 +196,10 @@ REFUSED: dict[str, tuple[dict[str, Any], list[str]]] = {
         with_key(RESTRICTED, "head.volumes", [{"name": "a", "nfs": {"server": "a", "path": "/"}}]),
         ["head.volumes", "nfs"],
     ),
+    "security of the autoscaler as a text": (
+        with_key(SCALING, "cluster.autoscaling.options", {"version": "v2", "securityContext": "none"}),
+        ["cluster.autoscaling.options.securityContext", "not a map"],
+    ),
     "privileged autoscaler": (
         with_key(SCALING, "cluster.autoscaling.options", {"version": "v2", "securityContext": {"privileged": True}}),
         ["cluster.autoscaling.options.securityContext", "privileged"],
