@@ -27,6 +27,14 @@ def problems(values: dict[str, Any]) -> list[str]:
     return caught.value.problems
 
 
+def refused(values: dict[str, Any], words: list[str]) -> None:
+    """The values break one rule, whose message holds the words and what to do."""
+    (problem,) = problems(values)
+    for word in words:
+        assert word in problem
+    assert ";" in problem, "and what to do"
+
+
 def groups(**named: Any) -> dict[str, Any]:
     return job() | {"workerGroups": named}
 

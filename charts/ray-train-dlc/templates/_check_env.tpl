@@ -23,7 +23,6 @@ ERROR: job.runtimeEnv.env_vars: {{ $name }} is {{ toJson $value }}, and Ray take
 {{- end }}
 {{- range $key, $env := $envs }}
 {{- range $name, $value := $env }}
-{{- if not (kindIs "invalid" $value) }}
 {{- with include "ray-train-dlc.check.envOwner" $name }}
 ERROR: {{ $key }}: {{ $name }} is {{ . }}
 {{- end }}
@@ -41,10 +40,8 @@ ERROR: {{ $key }}: {{ $name }} has a {{ $source }} without name or key; give bot
 {{- end }}
 {{- end }}
 {{- end }}
-{{- end }}
 {{- range $key, $map := $params }}
 {{- range $name, $value := $map }}
-{{- if not (kindIs "invalid" $value) }}
 {{- if or (eq $name "num-gpus") (and (eq $name "num-cpus") (has $key (list "head.rayStartParams" "common.rayStartParams"))) }}
 ERROR: {{ $key }}: {{ $name }} is set by the chart (the head offers none, a worker has `gpus`); remove it
 {{- else if eq $name "resources" }}
@@ -53,7 +50,6 @@ ERROR: {{ $key }}: {{ $name }} is what `rayResources` is for; move it there
 ERROR: {{ $key }}: {{ $name }} is chosen by the operator, whose Services, probes and job submission rely on it; remove it
 {{- else if eq $name "labels" }}
 ERROR: {{ $key }}: {{ $name }} is refused by the operator; remove it
-{{- end }}
 {{- end }}
 {{- end }}
 {{- end }}

@@ -25,7 +25,7 @@ difference to Git for ever, and another name for the same job.
 {{- range $resource, $value := $map }}
 {{- if has $resource (list "nvidia.com/gpu" "vpc.amazonaws.com/efa") }}
 ERROR: {{ $key }}: {{ $resource }} is set from `gpus` and `efa` of a worker group; remove it
-{{- else if not (kindIs "invalid" $value) }}
+{{- else }}
 {{- $given := include "ray-train-dlc.scalar" $value }}
 {{- $canonical := include "ray-train-dlc.canonical" (dict "resource" $resource "value" $given) }}
 {{- if not $canonical }}
