@@ -112,7 +112,7 @@ class SecretRef(Model):
 
     name: DnsName = ""
     """Name of the Secret. Empty: none."""
-    key: Annotated[str, StringConstraints(pattern=r"^[-._a-zA-Z0-9]+$")] = "token"
+    key: Annotated[str, StringConstraints(pattern=r"^[-._a-zA-Z0-9]+$", max_length=253)] = "token"
     """Its key."""
 
 

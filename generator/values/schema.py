@@ -17,7 +17,7 @@ from generator.model.descriptions import descriptions
 from generator.model.jsonschema import models
 from generator.values.chart import Values
 from generator.values.pods import K8S
-from generator.values.schema_names import NAMES
+from generator.values.schema_kubernetes import EMPTY, FIELDS, RULES
 
 # The oldest Kubernetes that the chart supports: what it does not know, a cluster may drop.
 KUBERNETES = "1.34.0"
@@ -37,10 +37,7 @@ def schema_text() -> str:
         _describe(model, own)
     for name in sorted(set(_kubernetes_types([raw, definitions]))):
         _add_kubernetes(name, definitions)
-    for name, pattern in NAMES.items():
-        kind, _, field = name.partition(".")
-        if f"k8s.{kind}" in definitions:
-            definitions[f"k8s.{kind}"]["properties"][field] |= pattern
+    _add_rules(definitions)
     root = _simple(raw, definitions)
     simple = {name: _simple(node, definitions) for name, node in definitions.items()}
     simple |= {f"{name}{_OR_NULL}": _nullable({**node}) for name, node in simple.items()}
@@ -103,6 +100,27 @@ def _add_kubernetes(name: str, definitions: dict[str, Schema]) -> None:
         definitions[key] = _renamed(_kubernetes()[path], pending)
 
 
+def _add_rules(definitions: dict[str, Schema]) -> None:
+    """What the API server and the operator ask of fields beside their types."""
+    for kind, fields in FIELDS.items():
+        whole = definitions[f"k8s.{kind}"]
+        whole["properties"] = {field: whole["properties"][field] for field in fields}
+    for name, whole in definitions.items():
+        kind = name.removeprefix("k8s.")
+        for field, schema in whole.get("properties", {}).items() if name != kind else ():
+            if schema.get("type") == "string" and f"{kind}.{field}" not in EMPTY:
+                schema["minLength"] = 1
+            if schema.get("type") == "object" and "additionalProperties" in schema:
+                schema["minProperties"] = 1
+    for name, rule in RULES.items():
+        kind, _, field = name.partition(".")
+        whole = definitions[f"k8s.{kind}"]
+        schema = whole["properties"][field] if field else whole
+        if "type" in rule:
+            schema.clear()
+        schema.update(rule)
+
+
 def _own_name(path: str) -> str:
     return f"k8s.{path.rpartition('.')[2]}"
 
@@ -125,6 +143,10 @@ def _renamed(node: Any, pending: list[str]) -> Any:
     # Null is added where it means "not given" (`_nullable`); there everything may be null, items of lists too.
     if isinstance(kept.get("type"), list):
         (kept["type"],) = [kind for kind in kept["type"] if kind != "null"]
+    if node.get("format") == "int32":
+        kept = {"minimum": -(2**31), "maximum": 2**31 - 1, **kept}
+    elif kept.get("type") == "integer":
+        kept = {"minimum": 1 - 2**53, "maximum": 2**53 - 1, **kept}  # Helm reads numbers as 64 bit floats
     return {key: _renamed(value, pending) for key, value in kept.items()}
 
 

@@ -30,7 +30,7 @@ REFUSED: dict[str, tuple[dict[str, Any], list[str]]] = {
         ["extraContainer", "image"],
     ),
     "resources of the container": (
-        job("common.extraContainer", {"resources": {"limits": {}}}),
+        job("common.extraContainer", {"resources": {"limits": {"cpu": "1"}}}),
         ["extraContainer", "claims"],
     ),
     "volume of the chart": (
@@ -65,7 +65,9 @@ REFUSED: dict[str, tuple[dict[str, Any], list[str]]] = {
         ["common.extraResources", "nvidia.com/gpu"],
     ),
     "two sources of a variable": (
-        job("common.env", {"A": {"fieldRef": {"fieldPath": "a"}, "secretKeyRef": {"name": "a", "key": "b"}}}),
+        job(
+            "common.env", {"A": {"fieldRef": {"fieldPath": "metadata.name"}, "secretKeyRef": {"name": "a", "key": "b"}}}
+        ),
         ["common.env", "A has 2 sources"],
     ),
     "secret without a name": (

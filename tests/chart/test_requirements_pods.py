@@ -104,7 +104,7 @@ REFUSED: dict[str, tuple[dict[str, Any], list[str]]] = {
     ),
     "fraction in a sidecar": (
         job("head.sidecarContainers", beside(resources={"limits": {"cpu": "0.5"}})),
-        ["head.sidecarContainers: limits of beside", "0.5"],
+        ["head.sidecarContainers.0.resources.limits.cpu", "0.5"],
     ),
     "size of scratch": (job("common.scratch", {"sizeLimit": "1024Mi"}), ["common.scratch.sizeLimit", '"1Gi"']),
     "submitter without its mode": (job("job.submitter.backoffLimit", 3), ["job.submitter", "HTTPMode", "K8sJobMode"]),
@@ -231,10 +231,6 @@ REFUSED: dict[str, tuple[dict[str, Any], list[str]]] = {
         ["extraObjects.0.data.b"],
     ),
     "control character in a key": (job("commonAnnotations", {}) | {"global": {"a\x7f": 1}}, ["global", "a?"]),
-    "autoscaler under restricted": (
-        with_key(SCALING, "podSecurity", "restricted"),
-        ["cluster.autoscaling.options.securityContext"],
-    ),
 }  # fmt: skip
 
 
@@ -261,7 +257,11 @@ def test_refused(case: str) -> None:
         with_key(OWN, "training.model", HUB),
         with_key(OWN, "training.data.uri", "/mnt/ray-train/corpus"),
         job() | {"workerGroups": {"a": group(efa=4), "b": group(efa=1)}},
-        with_key(CLUSTER, "head.extraContainer", {"resources": {"claims": [{"name": "a"}]}}),
+        with_key(
+            with_key(CLUSTER, "head.extraContainer", {"resources": {"claims": [{"name": "gpu"}]}}),
+            "head.resourceClaims",
+            [{"name": "gpu", "resourceClaimTemplateName": "gpus"}],
+        ),
     ],
     ids=repr,
 )

@@ -1,4 +1,5 @@
-"""Judge rendered files with the code of the programs that will read them: the KubeRay operator and eksctl.
+"""Judge rendered files with the code of the programs that will read them: the KubeRay operator, the API server
+and eksctl.
 
     reports = check_rayjobs(manifests)          # text of one or more YAML documents
     assert all(report.ok for report in reports), summary(reports)
@@ -62,6 +63,7 @@ class Report:
         errors: every refusal, in the order of the checks.
         pods: the pods that the operator would create, head first, then one per worker group, then the one that
             submits; only when asked for, and not of a document that is refused (`update` refuses nothing).
+        service: the Service of the head, where there are pods.
     """
 
     source: str
@@ -69,6 +71,7 @@ class Report:
     name: str
     errors: tuple[Refusal, ...]
     pods: tuple[dict[str, Any], ...] = field(default=(), repr=False)
+    service: dict[str, Any] | None = field(default=None, repr=False)
 
     @property
     def ok(self) -> bool:
@@ -102,7 +105,7 @@ def check_rayjobs(
 
     Args:
         yaml_text: YAML documents, as `helm template` prints them.
-        pods: also give the pods that the operator would create.
+        pods: also give the pods and the Service that the operator would create.
         feature_gates: `NAME=true,…` as for the operator; empty: its defaults.
         release: key of `KUBERAY`.
 
@@ -113,6 +116,20 @@ def check_rayjobs(
     checker = KUBERAY[release]
     arguments = [f"-crds={_crds(checker)}", f"-feature-gates={feature_gates}", f"-pods={str(pods).lower()}"]
     return _reports(checker, arguments, yaml_text)
+
+
+def check_objects(text: str, *, pod_security: str = "privileged") -> list[Report]:
+    """What the API server says of every Pod, Service, ConfigMap, ServiceAccount and NetworkPolicy in `text`.
+
+    Args:
+        text: YAML documents; those of other kinds are skipped.
+        pod_security: level of the Pod Security Standard that the namespace enforces.
+
+    Raises:
+        CheckerError: the text is not YAML, or holds no such object.
+        build.BuildError: the checker cannot be built.
+    """
+    return _reports("kubernetes-check", [f"-pod-security={pod_security}"], text)
 
 
 def check_clusterconfig(path: Path) -> Report:
@@ -188,4 +205,5 @@ def _report(line: Mapping[str, Any]) -> Report:
         name=line["name"],
         errors=tuple(Refusal(error["check"], error["message"]) for error in line["errors"]),
         pods=tuple(line.get("pods", ())),
+        service=line.get("service"),
     )

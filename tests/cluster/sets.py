@@ -26,7 +26,6 @@ from tests.chart.every_value import (
     SUBMITTER,
     VOLUME,
 )
-from tests.helm import HelmError, template
 
 SERVING = {"replicas": 1, "gpus": 0, "resources": {"cpu": "4", "memory": "8Gi"}}
 GROUPS = job() | {"workerGroups": {"gpu": group(), "cards": group(replicas=1), "data": SERVING}}
@@ -111,13 +110,3 @@ def values(seed: int) -> dict[str, Any]:
             made = with_key(made, "workerGroups.data", SERVING)
         made = with_key(made, path, value)
     return made
-
-
-def rendered(seed: int) -> str | HelmError:
-    """The manifests of a set, or what the chart says against it; a failing template fails the test."""
-    try:
-        return template(values(seed), name=f"set-{seed}")
-    except HelmError as error:
-        words = "don't meet the specifications of the schema"
-        assert error.problems or words in error.stderr, f"set {seed}: {values(seed)}\n{error.stderr}"
-        return error

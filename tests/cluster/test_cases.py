@@ -11,7 +11,7 @@ import pytest
 
 from tests.chart.cases import job
 from tests.cluster.cases import LATER, cases, judged, ray, values_of_cases
-from tests.cluster.checkers import KUBERAY, NEWEST, check_rayjobs, require_go
+from tests.cluster.checkers import KUBERAY, NEWEST, check_objects, check_rayjobs, require_go
 from tests.helm import Object, template
 
 pytestmark = pytest.mark.go
@@ -58,7 +58,8 @@ def as_created() -> Iterator[tuple[str, Object]]:
     for case, objects in cases().items():
         made = ray(objects)
         plain = [item for item in objects if item is not made and item["kind"] != "PodMonitor"]
-        for item in [*plain, *judged(NEWEST)[case].pods]:
+        report = judged(NEWEST)[case]
+        for item in [*plain, *report.pods, *filter(None, [report.service])]:
             # Cases differ in the hash of the job's name too, which no schema is about.
             text = json.dumps(item, sort_keys=True).replace(made["metadata"]["name"], "demo")
             if text not in seen:
@@ -75,7 +76,17 @@ def test_kubernetes_takes_every_object(version: str) -> None:
             kubernetes_validate.validate(item, version, strict=True)
         except kubernetes_validate.ValidationError as refused:
             pytest.fail(f"{case}: {item['kind']}: {refused}")
-    assert kinds == {"ConfigMap", "NetworkPolicy", "Pod", "ServiceAccount"}
+    assert kinds == {"ConfigMap", "NetworkPolicy", "Pod", "Service", "ServiceAccount"}
+
+
+def test_the_api_server_takes_every_object() -> None:
+    """Its code, not its schema alone; with the Pod Security level that the values ask for."""
+    for level in ("baseline", "restricted"):
+        items = [(case, item) for case, item in as_created() if level == "baseline" or case == "podSecurity"]
+        assert items
+        reports = check_objects("".join(f"---\n{json.dumps(item)}\n" for _, item in items), pod_security=level)
+        refused = [f"{case}: {report}" for (case, _), report in zip(items, reports, strict=True) if report.errors]
+        assert not refused, "\n".join(refused)
 
 
 def test_the_pods_are_those_of_all_roles() -> None:

@@ -9,7 +9,7 @@
 {{- $_ := set $params (printf "%s.rayStartParams" $place) $fields.rayStartParams -}}
 {{- end -}}
 {{- $tokens := include "ray-train-dlc.tokenEnv" . | fromJson -}}
-{{- with .Values.job.runtimeEnv.env_vars -}}
+{{- range ternary (list (get .Values.job.runtimeEnv "env_vars")) list (hasKey .Values.job.runtimeEnv "env_vars") -}}
 {{- if not (kindIs "map" .) }}
 ERROR: job.runtimeEnv.env_vars: {{ toJson . }} is not a map; write names to texts
 {{- else }}
@@ -31,12 +31,6 @@ ERROR: {{ $key }}: HF_TOKEN is set by training.model.secretRef or training.data.
 {{- end }}
 {{- if and (kindIs "map" $value) (ne (len $value) 1) }}
 ERROR: {{ $key }}: {{ $name }} has {{ len $value }} sources ({{ keys $value | sortAlpha | join ", " }}); give exactly one of secretKeyRef, configMapKeyRef, fieldRef, resourceFieldRef
-{{- else if kindIs "map" $value }}
-{{- range $source, $ref := $value }}
-{{- if and (has $source (list "secretKeyRef" "configMapKeyRef")) (or (not $ref.name) (not $ref.key)) }}
-ERROR: {{ $key }}: {{ $name }} has a {{ $source }} without name or key; give both
-{{- end }}
-{{- end }}
 {{- end }}
 {{- end }}
 {{- end }}
@@ -50,6 +44,10 @@ ERROR: {{ $key }}: {{ $name }} is what `rayResources` is for; move it there
 ERROR: {{ $key }}: {{ $name }} is chosen by the operator, whose Services, probes and job submission rely on it; remove it
 {{- else if eq $name "labels" }}
 ERROR: {{ $key }}: {{ $name }} is refused by the operator; remove it
+{{- else if and (has $name (list "num-cpus" "memory" "object-store-memory")) (not (regexMatch "^[0-9]+$" (include "ray-train-dlc.scalar" $value))) }}
+ERROR: {{ $key }}: {{ $name }} is {{ toJson $value }} and not a whole number, so Ray would not start; write CPUs, or bytes
+{{- else if not (regexMatch `^([A-Za-z0-9_./:,=@%+-]*|'[^']*'|"([^"\\$\x60]|\\.)*")$` (include "ray-train-dlc.scalar" $value)) }}
+ERROR: {{ $key }}: {{ $name }} is {{ toJson $value }}, of which a shell would read a part as its own; put it in single quotes inside the text
 {{- end }}
 {{- end }}
 {{- end }}

@@ -31,6 +31,8 @@ ERROR: job.submitter.restartPolicy: Always is not possible for the pod of a Job;
 {{- with .Values.placement }}
 {{- if and .required (not .topologyKey) }}
 ERROR: placement.required: without effect, as there is no topologyKey; set it, or remove this
+{{- else if and .topologyKey (or (not (regexMatch "^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$" .topologyKey)) (contains ".." .topologyKey)) }}
+ERROR: placement.topologyKey: {{ toJson .topologyKey }} is not the key of a label; use one that `kubectl get nodes --show-labels` shows
 {{- else if eq .topologyKey "kubernetes.io/hostname" }}
 ERROR: placement.topologyKey: {{ .topologyKey }} is one node, and each worker has a node of its own; use a zone or a layer of the network
 {{- end }}
@@ -115,6 +117,8 @@ ERROR: {{ $place }}.restartPolicy: {{ $fields.restartPolicy }} is not possible w
 {{- range $name, $value := .given }}
 {{- if has $name $own }}
 ERROR: {{ $key }}: {{ $name }} has a value of its own, or is the chart's alone; remove it
+{{- else if and (empty $value) (not (kindIs "bool" $value)) }}
+ERROR: {{ $key }}: {{ $name }} is {{ toJson $value }}, which the operator leaves out when it writes back, a lasting difference to Git; remove it
 {{- end }}
 {{- end }}
 {{- end -}}

@@ -19,7 +19,7 @@ ERROR: clusterName: {{ toJson . }} is not a path segment and label; use at most 
 {{- end }}
 {{- end }}
 {{- with $v.serviceAccount.name }}
-{{- if not (regexMatch "^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$" .) }}
+{{- if not (include "ray-train-dlc.check.isName" .) }}
 ERROR: serviceAccount.name: {{ toJson . }} is not a name of a ServiceAccount; use lower-case letters, digits, dashes and dots
 {{- end }}
 {{- end }}
@@ -39,11 +39,21 @@ ERROR: {{ $place }}: {{ $key }} is set by job.onChange: keep; remove it
 {{- end }}
 {{- end }}
 {{- end }}
+{{- range $i, $object := $v.extraObjects }}
+{{- if not (and $object.apiVersion $object.kind (dig "metadata" "name" "" $object)) }}
+ERROR: extraObjects.{{ $i }}: {{ toJson $object | trunc 60 }} is no object; give apiVersion, kind and metadata.name
+{{- end }}
+{{- end }}
 {{- with $v.job.resumeFrom }}
 {{- if not (regexMatch "^[A-Za-z0-9/][A-Za-z0-9_.:/=-]*$" .) }}
 ERROR: job.resumeFrom: {{ toJson . }} is neither a run's name nor its path; give the name of its RayJob
 {{- end }}
 {{- end }}
+{{- end -}}
+
+{{/* Whether a text is a name that most kinds of objects can have (a DNS-1123 subdomain). */}}
+{{- define "ray-train-dlc.check.isName" -}}
+{{- if and (regexMatch "^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$" .) (le (len .) 253) -}}true{{- end -}}
 {{- end -}}
 
 {{/* Whether a label belongs to Helm, to the operator, to a queue (`scheduler` sets those) or to this chart. */}}

@@ -12,11 +12,12 @@
 {{- define "ray-train-dlc.check.pods" -}}
 {{- $spec := list "automountServiceAccountToken" "affinity" "containers" "dnsConfig" "dnsPolicy" "enableServiceLinks" "hostAliases" "imagePullSecrets" "initContainers" "nodeSelector" "priorityClassName" "resourceClaims" "restartPolicy" "runtimeClassName" "schedulerName" "securityContext" "serviceAccountName" "terminationGracePeriodSeconds" "tolerations" "topologySpreadConstraints" "volumes" -}}
 {{- $container := list "args" "command" "env" "envFrom" "image" "imagePullPolicy" "lifecycle" "livenessProbe" "name" "ports" "readinessProbe" "securityContext" "startupProbe" "volumeMounts" -}}
-{{- $handlers := list "exec" "grpc" "httpGet" "sleep" "tcpSocket" -}}
 {{- range $place, $fields := include "ray-train-dlc.places" . | fromJson }}
 {{- range $key, $value := $fields.extraPodSpec }}
 {{- if has $key $spec }}
 ERROR: {{ $place }}.extraPodSpec: {{ $key }} has a value of its own, or is the chart's; use that
+{{- else if has $key (list "ephemeralContainers" "serviceAccount") }}
+ERROR: {{ $place }}.extraPodSpec: {{ $key }} is not for a pod that is made anew; remove it (serviceAccountName names the account)
 {{- end }}
 {{- end }}
 {{- range $key, $value := $fields.extraContainer }}
@@ -33,25 +34,6 @@ ERROR: {{ $place }}.extraContainer: resources but for claims have values of thei
 ERROR: {{ $place }}.labels: {{ $name }} belongs to Helm, to the operator, to a queue or to this chart; use a key with a prefix of your own
 {{- end }}
 {{- end }}
-{{- range $fields.envFrom }}
-{{- $refs := list }}
-{{- range $ref := list .configMapRef .secretRef }}{{ if kindIs "map" $ref }}{{ $refs = append $refs ($ref.name | default "") }}{{ end }}{{ end }}
-{{- if or (ne (len $refs) 1) (has "" $refs) }}
-ERROR: {{ $place }}.envFrom: {{ toJson . }} is not one source with a name; give configMapRef or secretRef, and its name
-{{- end }}
-{{- end }}
-{{- range $hook := list "livenessProbe" "readinessProbe" "startupProbe" }}
-{{- with get $fields $hook }}
-{{- if ne (len (pick . "exec" "grpc" "httpGet" "tcpSocket")) 1 }}
-ERROR: {{ $place }}.{{ $hook }}: {{ toJson . }} is without one way to probe; give exactly one of exec, grpc, httpGet, tcpSocket
-{{- end }}
-{{- end }}
-{{- end }}
-{{- range $hook, $handler := omit ($fields.lifecycle | default dict) "stopSignal" }}
-{{- if or (not (kindIs "map" $handler)) (ne (len (keys $handler)) 1) }}
-ERROR: {{ $place }}.lifecycle.{{ $hook }}: {{ toJson $handler }} is without one way to act; give exactly one of exec, httpGet, sleep, tcpSocket
-{{- end }}
-{{- end }}
 {{- with $fields.lifecycle }}
 {{- if regexMatch "ray[^a-z]+stop" (toJson .) }}
 ERROR: {{ $place }}.lifecycle: `ray stop` ends the ranks before their checkpoint; remove it
@@ -64,6 +46,13 @@ ERROR: {{ $place }}.scratch.size: "" with a storage class; set the size of the v
 ERROR: {{ $place }}.scratch.storageClassName: "" with a size; set it, or use sizeLimit
 {{- else if and .sizeLimit .storageClassName }}
 ERROR: {{ $place }}.scratch.sizeLimit: {{ .sizeLimit }} is for an emptyDir and there is a storage class; remove one of them
+{{- end }}
+{{- end }}
+{{- range $name, $amount := $fields.rayResources }}
+{{- if not $name }}
+ERROR: {{ $place }}.rayResources: a resource without a name; give it one
+{{- else if not (regexMatch (eq $name "memory" | ternary "^[1-9][0-9]*([KMGTPE]i|[kMGTPE])?$" "^[0-9]+([.][0-9]+)?$") (include "ray-train-dlc.scalar" $amount)) }}
+ERROR: {{ $place }}.rayResources: {{ $name }} is {{ toJson $amount }}, which is no number that Ray could offer; write one, such as 1 or 0.5
 {{- end }}
 {{- end }}
 {{- range $name := list "CPU" "GPU" }}

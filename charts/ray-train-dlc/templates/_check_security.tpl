@@ -36,8 +36,6 @@ https://kubernetes.io/docs/concepts/security/pod-security-standards/
 {{- include "ray-train-dlc.check.security.container" (dict "level" .Values.podSecurity "key" "cluster.autoscaling.options.securityContext" "context" $given "ports" list "portsKey" "") }}
 {{- else if and $scaling.enabled $given }}
 ERROR: cluster.autoscaling.options.securityContext: {{ toJson $given }} is not a map; write it as Kubernetes does
-{{- else if and (eq .Values.podSecurity "restricted") $scaling.enabled }}
-ERROR: cluster.autoscaling.options.securityContext: not set, and podSecurity restricted does not admit the autoscaler without it; set allowPrivilegeEscalation: false and capabilities: {drop: [ALL]}
 {{- end }}
 {{- end -}}
 
@@ -63,12 +61,39 @@ ERROR: {{ index . 1 }}: {{ index . 2 }} is not admitted under podSecurity {{ $le
 {{- include "ray-train-dlc.check.security.line" (list $level $key (printf "the sysctl %s" .name)) -}}
 {{- end -}}
 {{- end -}}
+{{- range $name, $value := $fields.annotations -}}
+{{- if and (hasPrefix "container.apparmor.security.beta.kubernetes.io/" $name) (not (regexMatch "^(runtime/default|localhost/.*)?$" $value)) -}}
+{{- include "ray-train-dlc.check.security.line" (list $level (include "ray-train-dlc.check.from" (merge (dict "field" "annotations") $)) (printf "%s: %s" $name $value)) -}}
+{{- end -}}
+{{- end -}}
+{{- range $field := list "initContainers" "lifecycle" "livenessProbe" "readinessProbe" "sidecarContainers" "startupProbe" -}}
+{{- $at := include "ray-train-dlc.check.from" (merge (dict "field" $field) $) -}}
+{{- include "ray-train-dlc.check.security.hosts" (dict "level" $level "at" $at "value" (get $fields $field)) -}}
+{{- end -}}
 {{- if eq $level "restricted" -}}
 {{- range $fields.volumes -}}
 {{- $kind := omit . "name" | keys | first -}}
 {{- if not (has $kind (list "configMap" "csi" "downwardAPI" "emptyDir" "ephemeral" "hostPath" "persistentVolumeClaim" "projected" "secret")) -}}
 {{- include "ray-train-dlc.check.security.line" (list $level (include "ray-train-dlc.check.from" (merge (dict "field" "volumes") $)) (printf "%s, a volume of kind %s," .name $kind)) -}}
 {{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Probes and hooks that reach for another host than the pod: dict "level" "…" "at" "…" "value" {…}. */}}
+{{- define "ray-train-dlc.check.security.hosts" -}}
+{{- $given := . -}}
+{{- if kindIs "map" .value -}}
+{{- range $key, $item := .value -}}
+{{- if and (has $key (list "httpGet" "tcpSocket")) (kindIs "map" $item) -}}
+{{- with $item.host }}{{ include "ray-train-dlc.check.security.line" (list $given.level (printf "%s.%s" $given.at $key) (printf "host %s" .)) }}{{ end -}}
+{{- else -}}
+{{- include "ray-train-dlc.check.security.hosts" (dict "level" $given.level "at" (printf "%s.%s" $given.at $key) "value" $item) -}}
+{{- end -}}
+{{- end -}}
+{{- else if kindIs "slice" .value -}}
+{{- range $i, $item := .value -}}
+{{- include "ray-train-dlc.check.security.hosts" (dict "level" $given.level "at" (printf "%s.%d" $given.at $i) "value" $item) -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}

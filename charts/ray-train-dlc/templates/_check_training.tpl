@@ -22,14 +22,16 @@ ERROR: training.args: {{ $name }} is {{ . }}
 {{- end }}
 {{- if eq $storage.kind "s3" }}
 {{- if not (regexMatch "^s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[A-Za-z0-9_.=-]+)*/?$" $storage.uri) }}
-ERROR: training.storage.uri: {{ toJson $storage.uri }} is not s3://bucket/prefix (letters, digits, and _ . = - in the prefix); set it for kind s3
+ERROR: training.storage.uri: {{ toJson $storage.uri }} is not s3://bucket/prefix (a bucket of 3 to 63 characters; letters, digits, and _ . = - in the prefix); set it for kind s3
 {{- end }}
 {{- else if $storage.uri }}
 ERROR: training.storage.uri: {{ toJson $storage.uri }} has no effect with kind {{ $storage.kind }}; set kind to s3, or remove it
 {{- end }}
 {{- if has $storage.kind (list "fsx" "efs" "pvc") }}
-{{- if not (regexMatch "^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$" $storage.claimName) }}
-ERROR: training.storage.claimName: {{ toJson $storage.claimName }} is not a name; set it to the PersistentVolumeClaim for kind {{ $storage.kind }}
+{{- if not $storage.claimName }}
+ERROR: training.storage.claimName: "" with kind {{ $storage.kind }}; set it to the name of the PersistentVolumeClaim
+{{- else if not (include "ray-train-dlc.check.isName" $storage.claimName) }}
+ERROR: training.storage.claimName: {{ toJson $storage.claimName }} is not a name; use lower-case letters, digits, dashes and dots
 {{- end }}
 {{- else if $storage.claimName }}
 ERROR: training.storage.claimName: {{ toJson $storage.claimName }} has no effect with kind {{ $storage.kind }}; set kind to fsx, efs or pvc, or remove it
@@ -44,6 +46,9 @@ ERROR: training.storage.subPath: {{ toJson . }} is not a path inside the claim; 
 {{- $nodes := (include "ray-train-dlc.topology" . | fromJson).nodes | int64 }}
 {{- if and (ne .Values.mode "cluster") (eq $storage.kind "none") (gt $nodes 1) }}
 ERROR: training.storage.kind: none with {{ $nodes }} nodes; each would write its part of a checkpoint to its own disk, so set s3, fsx, efs or pvc
+{{- end }}
+{{- if and (eq $storage.kind "none") .Values.job.resumeFrom }}
+ERROR: job.resumeFrom: {{ toJson .Values.job.resumeFrom }} with training.storage.kind none, where no run has left anything; set the storage that it is on
 {{- end }}
 {{- range $key := list "model" "data" }}
 {{- if and (get $training $key).uri (hasPrefix "training." $training.code.module) }}
@@ -88,7 +93,7 @@ ERROR: training.code: {{ join " and " $sources }} at once; give one of them
 ERROR: training.code.{{ first $sources }}: the code is that of the cluster in mode jobOnCluster; give it to the release that holds the cluster
 {{- end }}
 {{- with $code.configMapName }}
-{{- if not (regexMatch "^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$" .) }}
+{{- if not (include "ray-train-dlc.check.isName" .) }}
 ERROR: training.code.configMapName: {{ toJson . }} is not a name; use that of a ConfigMap
 {{- end }}
 {{- end }}
@@ -98,6 +103,11 @@ ERROR: training.code.git.url: {{ toJson $git.url }} is not an https address (htt
 {{- end }}
 {{- if not (regexMatch "^[0-9a-f]{40}$" $git.revision) }}
 ERROR: training.code.git.revision: {{ toJson $git.revision }} is not a commit of 40 hexadecimal digits; a branch or tag may move and the job's name would not
+{{- end }}
+{{- with $git.image }}
+{{- if not (regexMatch "^[a-z0-9][a-zA-Z0-9./_-]*(:[0-9]+/[a-z0-9./_-]+)?(:[A-Za-z0-9_][A-Za-z0-9_.-]*)?(@sha256:[0-9a-f]{64})?$" .) }}
+ERROR: training.code.git.image: {{ toJson . }} is not an image; write registry/path:tag, or with @sha256:…
+{{- end }}
 {{- end }}
 {{- if or (hasPrefix "/" $git.path) (has ".." (splitList "/" $git.path)) }}
 ERROR: training.code.git.path: {{ toJson $git.path }} is not a folder of the repository; write it without a leading slash and without ..

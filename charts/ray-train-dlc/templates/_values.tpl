@@ -32,6 +32,8 @@ values have passed all rules.
 {{- $_ := set $place $field (include "ray-train-dlc.tidy" (list $field $value) | fromJsonArray | first) -}}
 {{- end -}}
 {{- end -}}
+{{- /* As the operator writes it back. */ -}}
+{{- range $volume := $place.volumes }}{{ with dig "ephemeral" "volumeClaimTemplate" dict $volume }}{{ if not .metadata }}{{ $_ := set . "metadata" dict }}{{ end }}{{ end }}{{ end -}}
 {{- range $name, $source := $place.env -}}
 {{- if kindIs "map" $source -}}
 {{- $_ := set $place.env $name (include "ray-train-dlc.pruned" $source | fromJsonArray | first) -}}
@@ -43,6 +45,10 @@ values have passed all rules.
 {{- range $key := rest $part -}}
 {{- $_ := set (first $part) $key (include "ray-train-dlc.pruned" (get (first $part) $key) | fromJsonArray | first) -}}
 {{- end -}}
+{{- end -}}
+{{- $scaling := $values.cluster.autoscaling -}}
+{{- if and $scaling.enabled (eq $values.podSecurity "restricted") (not (hasKey $scaling.options "securityContext")) -}}
+{{- $_ := set $scaling.options "securityContext" (dict "allowPrivilegeEscalation" false "capabilities" (dict "drop" (list "ALL"))) -}}
 {{- end -}}
 {{- include "ray-train-dlc.requirements" . -}}
 {{- end -}}
@@ -100,6 +106,10 @@ Only fields of its own types lose zeros; what is free, such as labels or headers
 {{- range $key := keys $item -}}
 {{- if and (has $key $own) (empty (get $item $key)) -}}
 {{- $_ := unset $item $key -}}
+{{- else if and (eq $key "resources") (has $field (list "initContainers" "sidecarContainers")) -}}
+{{- range $kind := list "limits" "requests" -}}
+{{- range $name, $quantity := dig $kind dict (get $item $key) }}{{ $_ := set (get (get $item $key) $kind) $name (include "ray-train-dlc.scalar" $quantity) }}{{ end -}}
+{{- end -}}
 {{- else if and (has $field (list "initContainers" "sidecarContainers")) (hasKey $zeros $key) -}}
 {{- $_ := set $item $key (include "ray-train-dlc.tidy" (list $key (get $item $key)) | fromJsonArray | first) -}}
 {{- end -}}

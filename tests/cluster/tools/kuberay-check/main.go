@@ -5,9 +5,10 @@
 // whether it stays as it is when the operator writes it back, then each validation function that the operator's
 // reconcilers and webhooks call. Documents of other groups are passed over. Each judged document gives one line of JSON on standard output:
 //
-//	{"source": FILE, "kind": KIND, "name": NAME, "errors": [{"check": CHECK, "message": TEXT}], "pods": [POD]}
+//	{"source": FILE, "kind": KIND, "name": NAME, "errors": [{"check": CHECK, "message": TEXT}], "pods": [POD], "service": SERVICE}
 //
-// "pods" is there only with -pods: the pods that the operator would create, one per group, then the submitter. Exit status: 0 nothing
+// "pods" and "service" are there only with -pods: the pods that the operator would create, one per group, then the
+// submitter, and the Service of the head. Exit status: 0 nothing
 // found, 1 at least one error, 2 the command itself went wrong, which includes an input without any ray.io document.
 package main
 
@@ -46,6 +47,8 @@ type report struct {
 	Name   string       `json:"name"`
 	Errors []finding    `json:"errors"`
 	Pods   []corev1.Pod `json:"pods,omitempty"`
+
+	Service *corev1.Service `json:"service,omitempty"`
 }
 
 // add records err under the name of the check. The operator's functions call one another, so the same refusal comes
@@ -129,6 +132,9 @@ func judge[T any](c *checker, result *report, data []byte, operator func(*report
 	cluster := guarded(result, object, operator)
 	if c.withPods && cluster != nil && !refused(result) {
 		result.Pods = buildPods(cluster)
+		if result.Service, err = buildService(cluster); err != nil {
+			result.add("service", err)
+		}
 		if job, ok := any(object).(*rayv1.RayJob); ok && job.Spec.SubmissionMode == rayv1.K8sJobMode {
 			result.Pods = append(result.Pods, submitterPod(job, cluster))
 		}

@@ -141,6 +141,24 @@ func checkAuthentication(result *report, cluster *rayv1.RayCluster) {
 	}
 }
 
+// buildService is the Service of the head that the operator would create.
+func buildService(cluster *rayv1.RayCluster) (*corev1.Service, error) {
+	cluster = cluster.DeepCopy()
+	if cluster.Namespace == "" {
+		cluster.Namespace = metav1.NamespaceDefault
+	}
+	labels := map[string]string{}
+	if name, ok := cluster.Spec.HeadGroupSpec.Template.Labels[utils.KubernetesApplicationNameLabelKey]; ok {
+		labels[utils.KubernetesApplicationNameLabelKey] = name
+	}
+	service, err := common.BuildServiceForHeadPod(
+		context.Background(), *cluster, labels, maps.Clone(cluster.Spec.HeadServiceAnnotations))
+	if service != nil {
+		service.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Service"}
+	}
+	return service, err
+}
+
 // buildPods gives the pods that the RayCluster reconciler would create, the head and one worker of each group, with
 // the `ray start` command, probes, volumes and environment that the operator adds.
 func buildPods(cluster *rayv1.RayCluster) []corev1.Pod {

@@ -1,0 +1,31 @@
+"""Whatever the chart accepts, KubeRay and the API server accept: an odd value in every place, one at a time.
+
+A pod that the API server refuses is never seen by whoever installs the chart: the operator tries again for ever.
+"""
+
+from __future__ import annotations
+
+import zlib
+
+import pytest
+
+from tests.cluster.border import cases
+from tests.cluster.checkers import require_go
+from tests.cluster.judges import refusals, rendered
+
+PART = 16
+"""`make test` tries every sixteenth, `make test-full` all."""
+
+pytestmark = pytest.mark.go
+
+
+@pytest.mark.parametrize("part", [PART, pytest.param(1, marks=pytest.mark.full)])
+def test_what_the_chart_accepts_is_accepted(part: int) -> None:
+    require_go()
+    tried = {name: values for name, values in cases().items() if zlib.crc32(name.encode()) % part == 0}
+    texts = rendered(tried)
+    # Both sides of the chart's judgement are tried.
+    assert len(tried) > 5000 / part
+    assert len(tried) * 0.1 < len(texts) < len(tried) * 0.7
+    found = refusals(tried, texts)
+    assert not found, f"{len(found)} refusals:\n" + "\n".join(found[:100])
