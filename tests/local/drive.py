@@ -19,9 +19,12 @@ _SHELL = {
     "HTTP_PROXY": "http://192.0.2.1:9",
     "http_proxy": "http://192.0.2.1:9",
 }
+# A shell starts what it puts into the background with SIGINT ignored, all children inherit that, and Python leaves it
+# so: tests in the background would start a run that Ctrl-C does not reach. A user's is in the foreground.
 _PROGRAM = """
-import sys
+import signal, sys
 from pathlib import Path
+signal.signal(signal.SIGINT, signal.default_int_handler)
 sys.path.insert(0, sys.argv[1])
 from generator.local.run import main_local
 sys.exit(main_local(Path(sys.argv[1]), "tiny", Path("unused"), [], "ray-train", "tiny", Path(sys.argv[3]),
@@ -93,5 +96,5 @@ class Drive:
         """End the run in any case, for the end of a test."""
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGKILL)
-            self.process.wait(10)
-        self.wait_until_gone(30)
+            self.process.wait(60)
+        self.wait_until_gone(60)

@@ -8,7 +8,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -118,10 +117,9 @@ def test_ctrl_c_ends_the_job_and_every_process(drive: Start) -> None:
     run = drive(flags="--steps=600 --sleep=0.5")
     run.wait_for("step 2/600")
     assert len(run.left()) > 10, "the scan finds Ray's processes while they run"
-    began = time.monotonic()
     os.killpg(run.process.pid, signal.SIGINT)  # as a terminal does: the whole foreground group
-    assert run.wait(60) == 130, run.output
-    assert time.monotonic() - began < 40
+    # About 4 s on free cores. A lost Ctrl-C ends otherwise: with 1, at the run's own limit of 150 s.
+    assert run.wait() == 130, run.output
     assert run.left() == []
     assert "interrupted; no process is left" in run.output
 
@@ -132,8 +130,8 @@ def test_a_killed_run_leaves_no_process(drive: Start) -> None:
     run.wait_for("step 2/600")
     assert run.left()
     run.process.kill()
-    assert run.wait(5) == -signal.SIGKILL
-    run.wait_until_gone(25)
+    assert run.wait() == -signal.SIGKILL
+    run.wait_until_gone(60)  # 20 s at most, and what a busy machine adds
 
 
 @pytest.mark.ray
