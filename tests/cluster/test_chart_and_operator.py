@@ -17,7 +17,7 @@ from tests.cluster.sets import values
 
 SETS = 300
 MANY = 10_000  # in `make test-full`
-AT_ONCE = 1_000
+AT_ONCE = 250
 
 
 @pytest.mark.parametrize("count", [SETS, pytest.param(MANY, marks=pytest.mark.full)])
