@@ -159,7 +159,7 @@ func (c *checker) create(result *report, strategy rest.RESTCreateStrategy, versi
 	}
 }
 
-// allocate gives a Service the addresses that the API server's allocator would, before it is validated.
+// allocate gives a Service the addresses and the port that the API server's allocator would, before it is validated.
 func allocate(made *core.Service) {
 	if made.Spec.Type == core.ServiceTypeExternalName {
 		return
@@ -175,6 +175,9 @@ func allocate(made *core.Service) {
 	}
 	if made.Spec.IPFamilyPolicy == nil {
 		made.Spec.IPFamilyPolicy = ptr.To(core.IPFamilyPolicySingleStack)
+	}
+	if made.Spec.ExternalTrafficPolicy == core.ServiceExternalTrafficPolicyLocal && made.Spec.HealthCheckNodePort == 0 {
+		made.Spec.HealthCheckNodePort = 30000
 	}
 }
 
