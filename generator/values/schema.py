@@ -16,7 +16,7 @@ from pydantic import BaseModel
 from generator.model.descriptions import descriptions
 from generator.model.jsonschema import models
 from generator.values.chart import Values
-from generator.values.pods import K8S
+from generator.values.pods import INT32, K8S
 from generator.values.schema_kubernetes import EMPTY, FIELDS, RULES
 
 # The oldest Kubernetes that the chart supports: what it does not know, a cluster may drop.
@@ -144,7 +144,7 @@ def _renamed(node: Any, pending: list[str]) -> Any:
     if isinstance(kept.get("type"), list):
         (kept["type"],) = [kind for kind in kept["type"] if kind != "null"]
     if node.get("format") == "int32":
-        kept = {"minimum": -(2**31), "maximum": 2**31 - 1, **kept}
+        kept = {"minimum": -INT32 - 1, "maximum": INT32, **kept}
     elif kept.get("type") == "integer":
         kept = {"minimum": 1 - 2**53, "maximum": 2**53 - 1, **kept}  # Helm reads numbers as 64 bit floats
     return {key: _renamed(value, pending) for key, value in kept.items()}

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from generator.values.pods import INT32
+
 Rule = dict[str, Any]
-INT32 = 2**31 - 1
 
 _LABEL: Rule = {"pattern": r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$", "maxLength": 63}
 _NAME = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
