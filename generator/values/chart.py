@@ -275,6 +275,10 @@ class NetworkPolicy(Model):
     """More rules for traffic from the pods, where `limitEgress`."""
 
 
+# As the Prometheus operator takes them, such as 1m30s.
+_DURATION = r"^([0-9]+y)?([0-9]+w)?([0-9]+d)?([0-9]+h)?([0-9]+m)?([0-9]+s)?([0-9]+ms)?$"
+
+
 class PodMonitor(Model):
     """Metrics for the Prometheus operator."""
 
@@ -282,7 +286,7 @@ class PodMonitor(Model):
     """Make a PodMonitor, where the cluster has that kind."""
     labels: Labels = Field(default={}, examples=[{"release": "prometheus"}])
     """Labels by which your Prometheus selects it."""
-    interval: Annotated[str, StringConstraints(pattern=r"^[1-9][0-9]*(ms|s|m|h)$")] = "15s"
+    interval: Annotated[str, StringConstraints(pattern=_DURATION, min_length=2)] = "15s"
     """How often it is read."""
 
 

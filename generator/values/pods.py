@@ -12,7 +12,7 @@ INT32 = 2**31 - 1
 # Key of a JSON schema that names the definition of the Kubernetes API to put in its place.
 K8S = "x-kubernetes-type"
 
-EnvName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
+EnvName = Annotated[str, StringConstraints(pattern=r"^[-._a-zA-Z][-._a-zA-Z0-9]*$")]
 RayParam = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9-]*$")]
 LabelKey = Annotated[
     str,

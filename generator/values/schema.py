@@ -6,6 +6,7 @@ Written when the chart changes, never at run time: the definitions of the Kubern
 
 from __future__ import annotations
 
+import copy
 import json
 from functools import cache
 from pathlib import Path
@@ -88,7 +89,9 @@ def _add_kubernetes(name: str, definitions: dict[str, Schema]) -> None:
     """Put a definition, and all that it refers to, among ours under `k8s.<name>`."""
     if name.endswith("?"):
         _add_kubernetes(name[:-1], definitions)
-        definitions[f"k8s.{name}"] = {k: v for k, v in definitions[f"k8s.{name[:-1]}"].items() if k != "required"}
+        some = copy.deepcopy(definitions[f"k8s.{name[:-1]}"])
+        some.pop("required", None)
+        definitions[f"k8s.{name}"] = some
         return
     full = next(f"{group}.{name}" for group in _K8S_GROUPS if f"{group}.{name}" in _kubernetes())
     pending = [full]
@@ -106,19 +109,19 @@ def _add_rules(definitions: dict[str, Schema]) -> None:
         whole = definitions[f"k8s.{kind}"]
         whole["properties"] = {field: whole["properties"][field] for field in fields}
     for name, whole in definitions.items():
-        kind = name.removeprefix("k8s.")
-        for field, schema in whole.get("properties", {}).items() if name != kind else ():
+        kind = name.removeprefix("k8s.").removesuffix("?")
+        for field, schema in whole.get("properties", {}).items() if name.startswith("k8s.") else ():
             if schema.get("type") == "string" and f"{kind}.{field}" not in EMPTY:
                 schema["minLength"] = 1
-            if schema.get("type") == "object" and "additionalProperties" in schema:
-                schema["minProperties"] = 1
     for name, rule in RULES.items():
         kind, _, field = name.partition(".")
-        whole = definitions[f"k8s.{kind}"]
-        schema = whole["properties"][field] if field else whole
-        if "type" in rule:
-            schema.clear()
-        schema.update(rule)
+        for whole in (definitions[f"k8s.{kind}"], definitions.get(f"k8s.{kind}?") if field else None):
+            if whole is None:
+                continue
+            schema = whole["properties"][field] if field else whole
+            if "type" in rule:
+                schema.clear()
+            schema.update(rule)
 
 
 def _own_name(path: str) -> str:

@@ -42,6 +42,7 @@ _IPV6 = r"[0-9a-fA-F:]*:[0-9a-fA-F:]*[0-9a-fA-F:.]*"
 _IP: Rule = {"pattern": rf"^({_IPV4}|{_IPV6})$"}
 _CIDR: Rule = {"pattern": rf"^({_IPV4}/([12]?[0-9]|3[0-2])|{_IPV6}/([1-9]?[0-9]|1[01][0-9]|12[0-8]))$"}
 _SOME: Rule = {"minLength": 1}
+_IMAGE: Rule = {"pattern": r"^\S+$"}
 _QUANTITY: Rule = {"type": ["string", "number"]}
 _RESOURCES: Rule = {
     "patternProperties": {
@@ -66,7 +67,7 @@ RULES: dict[str, Rule] = {
     "AppArmorProfile.type": _one_of("Localhost", "RuntimeDefault", "Unconfined"),
     "AppArmorProfile.localhostProfile": _SOME,
     "Capabilities.add": _list_of(_SOME),
-    "CSIVolumeSource.driver": _SUBDOMAIN | {"maxLength": 63},
+    "CSIVolumeSource.driver": {"pattern": f"^(?i:{_NAME})$", "maxLength": 63},
     "ConfigMapEnvSource.name": _SUBDOMAIN,
     "ConfigMapKeySelector.key": _CONFIG_KEY,
     "ConfigMapKeySelector.name": _SUBDOMAIN,
@@ -75,6 +76,7 @@ RULES: dict[str, Rule] = {
     "ConfigMapVolumeSource": {"required": ["name"]},
     "ConfigMapVolumeSource.defaultMode": _MODE,
     "ConfigMapVolumeSource.name": _SUBDOMAIN,
+    "Container.image": _IMAGE,
     "Container.imagePullPolicy": _one_of("Always", "IfNotPresent", "Never"),
     "Container.name": _LABEL,
     "Container.restartPolicy": _one_of("Always", "Never", "OnFailure"),
@@ -116,7 +118,7 @@ RULES: dict[str, Rule] = {
     "IPBlock.except": _list_of(_CIDR),
     "ImageVolumeSource": {"required": ["reference"]},
     "ImageVolumeSource.pullPolicy": _one_of("Always", "IfNotPresent", "Never"),
-    "ImageVolumeSource.reference": _SOME,
+    "ImageVolumeSource.reference": _IMAGE,
     "IntOrString": {"type": ["integer", "string"], **_PORT, **_PORT_NAME},
     "KeyToPath.key": _CONFIG_KEY,
     "KeyToPath.mode": _MODE,
@@ -127,13 +129,14 @@ RULES: dict[str, Rule] = {
     "LabelSelectorRequirement.values": _list_of(_LABEL_VALUE),
     "LocalObjectReference": {"required": ["name"]},
     "LocalObjectReference.name": _SUBDOMAIN,
-    "NFSVolumeSource.path": _ABSOLUTE,
+    "NFSVolumeSource.path": {"pattern": "^/"},
     "NFSVolumeSource.server": _SOME,
     "NetworkPolicyPort.endPort": _PORT,
     "NetworkPolicyPort.protocol": _one_of("TCP", "UDP", "SCTP"),
     "NodeSelector.nodeSelectorTerms": {"minItems": 1},
     "NodeSelectorRequirement.key": _KEY,
     "NodeSelectorRequirement.operator": _one_of("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"),
+    "NodeSelectorRequirement.values": _list_of(_LABEL_VALUE),
     "ObjectFieldSelector.apiVersion": _one_of("v1"),
     "ObjectMeta.annotations": {
         "patternProperties": {_KEY["pattern"]: {"type": "string"}},
@@ -218,15 +221,14 @@ RULES: dict[str, Rule] = {
     "SecurityContext.runAsUser": _ID,
     "ServiceAccountTokenProjection.expirationSeconds": {"minimum": 600, "maximum": 2**32},
     "ServiceAccountTokenProjection.path": _RELATIVE,
-    # Those of Ray are added, so each needs a name; the operator would write targetPort 0 back.
-    "ServicePort": {"required": ["name", "port", "targetPort"]},
+    "ServicePort": {"required": ["name", "port"]},  # those of Ray are added, so each needs a name
+    "ClientIPConfig.timeoutSeconds": {"minimum": 1, "maximum": 86400},
     "ServicePort.appProtocol": _KEY,
     "ServicePort.name": _LABEL,
     "ServicePort.nodePort": _PORT,
     "ServicePort.port": _PORT,
     "ServicePort.protocol": _one_of("TCP", "UDP", "SCTP"),
     "ServiceSpec.clusterIP": {"pattern": f"^(None|{_IPV4}|{_IPV6})$"},
-    "ServiceSpec.clusterIPs": {"maxItems": 0},  # `clusterIP` is enough, and the API server asks for both to agree
     "ServiceSpec.externalIPs": _list_of(_IP),
     "ServiceSpec.externalTrafficPolicy": _one_of("Cluster", "Local"),
     "ServiceSpec.healthCheckNodePort": _PORT,
@@ -238,7 +240,7 @@ RULES: dict[str, Rule] = {
     "ServiceSpec.sessionAffinity": _one_of("ClientIP", "None"),
     "ServiceSpec.trafficDistribution": _one_of("PreferClose", "PreferSameZone", "PreferSameNode"),
     "ServiceSpec.type": _one_of("ClusterIP", "NodePort", "LoadBalancer"),
-    "SleepAction.seconds": _SECONDS,
+    "SleepAction.seconds": _ID,
     "Sysctl.name": {"pattern": r"^[a-z0-9]([-_a-z0-9]*[a-z0-9])?([./][a-z0-9]([-_a-z0-9]*[a-z0-9])?)*$"},
     "TopologySpreadConstraint.maxSkew": _SECONDS,
     "TopologySpreadConstraint.minDomains": _SECONDS,
@@ -269,6 +271,26 @@ FIELDS: dict[str, tuple[str, ...]] = {
     "ObjectMeta": ("annotations", "finalizers", "labels", "name", "namespace"),
     "Service": ("apiVersion", "kind", "metadata", "spec"),
     "TypedObjectReference": ("apiGroup", "kind", "name"),
+    # `clusterIP` is enough, and the API server asks for both to agree; the selector is the operator's.
+    "ServiceSpec": (
+        "allocateLoadBalancerNodePorts",
+        "clusterIP",
+        "externalIPs",
+        "externalTrafficPolicy",
+        "healthCheckNodePort",
+        "internalTrafficPolicy",
+        "ipFamilies",
+        "ipFamilyPolicy",
+        "loadBalancerClass",
+        "loadBalancerIP",
+        "loadBalancerSourceRanges",
+        "ports",
+        "publishNotReadyAddresses",
+        "sessionAffinity",
+        "sessionAffinityConfig",
+        "trafficDistribution",
+        "type",
+    ),
     "VolumeProjection": ("configMap", "downwardAPI", "secret", "serviceAccountToken"),
 }
 

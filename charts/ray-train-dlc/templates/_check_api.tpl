@@ -7,33 +7,42 @@ field alone). The API server would refuse such a pod each time the operator make
 {{- $places := include "ray-train-dlc.places" . | fromJson -}}
 {{- $lines := list -}}
 {{- range $place, $fields := include "ray-train-dlc.pods" . | fromJson -}}
-{{- $pod := dict "claims" list "grace" (int64 $fields.terminationGracePeriodSeconds) -}}
+{{- $spec := $fields.extraPodSpec | default dict -}}
+{{- $pod := dict "claims" list "grace" (int64 $fields.terminationGracePeriodSeconds) "hostNetwork" $spec.hostNetwork "hostUsers" (dig "hostUsers" true $spec) -}}
 {{- range $fields.resourceClaims }}{{ $_ := set $pod "claims" (append $pod.claims .name) }}{{ end -}}
 {{- range $field, $value := omit $fields "annotations" "extraResources" "labels" "nodeSelector" "rayLabels" "rayResources" "rayStartParams" "resources" -}}
-{{- $at := include "ray-train-dlc.check.from" (dict "place" $place "own" (get $places $place) "field" $field) -}}
-{{- $lines = concat $lines (include "ray-train-dlc.check.walk" (dict "pod" $pod "at" $at "key" $field "value" $value) | splitList "\n") -}}
+{{- $own := get $places $place -}}
+{{- $lines = concat $lines (include "ray-train-dlc.check.walk" (dict "pod" $pod "place" $place "path" $field "mine" (not (empty (get $own $field))) "own" (get $own $field) "key" $field "value" $value) | splitList "\n") -}}
 {{- end -}}
 {{- end -}}
-{{- $others := dict "head.service" .Values.head.service "cluster.autoscaling.options" .Values.cluster.autoscaling.options "networkPolicy.extraIngress" .Values.networkPolicy.extraIngress "networkPolicy.extraEgress" .Values.networkPolicy.extraEgress -}}
-{{- range $at, $value := $others -}}
-{{- $lines = concat $lines (include "ray-train-dlc.check.walk" (dict "pod" dict "at" $at "key" "" "value" $value) | splitList "\n") -}}
+{{- $others := dict "head" (dict "service" .Values.head.service) "cluster" (dict "autoscaling.options" .Values.cluster.autoscaling.options) "networkPolicy" (pick .Values.networkPolicy "extraIngress" "extraEgress") -}}
+{{- range $place, $fields := $others -}}
+{{- range $path, $value := $fields -}}
+{{- $lines = concat $lines (include "ray-train-dlc.check.walk" (dict "pod" dict "place" $place "path" $path "mine" true "own" $value "key" $path "value" $value) | splitList "\n") -}}
+{{- end -}}
 {{- end -}}
 {{- /* What `common` has is seen once for each pod. */ -}}
 {{- compact $lines | uniq | join "\n" -}}
 {{- end -}}
 
-{{/* Every map and list below a value, by its path: dict "pod" {…} "at" "head.affinity" "key" "affinity" "value" {…}. */}}
+{{/*
+Every map and list below a value: dict "pod" {…} "place" "head" "path" "affinity" "key" "affinity" "value" {…}, "mine" and "own": whether and
+what that place gives there itself; what it does not give is from `common`.
+*/}}
 {{- define "ray-train-dlc.check.walk" -}}
 {{- $given := . -}}
+{{- $_ := set . "at" (printf "%s.%s" (ternary .place "common" .mine) .path) -}}
 {{- if kindIs "map" .value -}}
 {{- include "ray-train-dlc.check.shape" . }}
 {{- range $key, $item := .value }}
-{{ include "ray-train-dlc.check.walk" (dict "pod" $given.pod "at" (printf "%s.%s" $given.at $key) "key" $key "value" $item) }}
+{{- $mine := and $given.mine (or (not (kindIs "map" $given.own)) (hasKey $given.own $key)) }}
+{{- $own := kindIs "map" $given.own | ternary (get (kindIs "map" $given.own | ternary $given.own dict) $key) $item }}
+{{ include "ray-train-dlc.check.walk" (dict "pod" $given.pod "place" $given.place "path" (printf "%s.%s" $given.path $key) "mine" $mine "own" $own "key" $key "value" $item) }}
 {{- end }}
 {{- else if kindIs "slice" .value -}}
 {{- include "ray-train-dlc.check.unique" . }}
 {{- range $i, $item := .value }}
-{{ include "ray-train-dlc.check.walk" (dict "pod" $given.pod "at" (printf "%s.%d" $given.at $i) "key" (printf "%s[]" $given.key) "value" $item) }}
+{{ include "ray-train-dlc.check.walk" (dict "pod" $given.pod "place" $given.place "path" (printf "%s.%d" $given.path $i) "mine" $given.mine "own" $item "key" (printf "%s[]" $given.key) "value" $item) }}
 {{- end }}
 {{- end -}}
 {{- end -}}
@@ -41,18 +50,31 @@ field alone). The API server would refuse such a pod each time the operator make
 {{/* Lists that Kubernetes reads as maps: each key once. Volumes, mounts, ports and containers of the pod are in _check_containers.tpl. */}}
 {{- define "ray-train-dlc.check.unique" -}}
 {{- $keys := dict "claims" (list "name") "env" (list "name") "hostAliases" (list "ip") "items" (list "path") "imagePullSecrets" (list "name") "resizePolicy" (list "resourceName") "resourceClaims" (list "name") "schedulingGates" (list "name") "sysctls" (list "name") "topologySpreadConstraints" (list "topologyKey" "whenUnsatisfiable") "volumeDevices" (list "devicePath") -}}
-{{- if or (contains "ontainers" .at) (hasPrefix "head.service" .at) }}{{ $_ := set $keys "ports" (list "containerPort" "port" "protocol") }}{{ end -}}
+{{- if contains "ontainers" .at }}{{ $_ := set $keys "ports" (list "containerPort" "protocol") }}{{ end -}}
 {{- with get $keys .key -}}
 {{- $keys := . -}}
 {{- $seen := list -}}
 {{- range $.value -}}
-{{- $item := . -}}
+{{- $item := merge (deepCopy .) (dict "protocol" "TCP") -}}
 {{- $parts := list -}}
 {{- range $keys }}{{ with get $item . }}{{ $parts = append $parts (include "ray-train-dlc.scalar" .) }}{{ end }}{{ end -}}
 {{- $seen = append $seen (join " " $parts) -}}
 {{- end -}}
-{{- include "ray-train-dlc.check.twice" (dict "key" $.at "what" (join " and " $keys) "values" $seen) -}}
+{{- include "ray-train-dlc.check.twice" (dict "key" $.at "what" (join " and " $keys | replace "containerPort and protocol" "the port") "values" $seen) -}}
 {{- end -}}
+{{- if and (eq .key "ports") (contains "ontainers" .at) }}
+{{- $names := list }}{{ range .value }}{{ with .name }}{{ $names = append $names . }}{{ end }}{{ end }}
+{{- include "ray-train-dlc.check.twice" (dict "key" .at "what" "the name" "values" $names) }}
+{{- else if eq .key "sources" }}
+{{- $paths := list }}
+{{- range $source := .value }}
+{{- range $kind := list "configMap" "downwardAPI" "secret" }}{{ range dig $kind "items" list $source }}{{ $paths = append $paths (clean .path) }}{{ end }}{{ end }}
+{{- with dig "serviceAccountToken" "path" "" $source }}{{ $paths = append $paths (clean .) }}{{ end }}
+{{- end }}
+{{- include "ray-train-dlc.check.twice" (dict "key" .at "what" "the path" "values" $paths) }}
+{{- else if and (eq .key "accessModes") (has "ReadWriteOncePod" .value) (gt (len .value) 1) }}
+ERROR: {{ .at }}: ReadWriteOncePod next to another mode; give it alone
+{{- end }}
 {{- end -}}
 
 {{- define "ray-train-dlc.check.shape" -}}
@@ -71,8 +93,8 @@ ERROR: {{ $at }}: terminationGracePeriodSeconds is for no readinessProbe, which 
 {{- if ne (len (pick $value "exec" "httpGet" "sleep" "tcpSocket")) 1 }}
 ERROR: {{ $at }}: {{ toJson $value }} is without one way to act; give exactly one of exec, httpGet, sleep, tcpSocket
 {{- end }}
-{{- if and .pod.grace (ge (dig "sleep" "seconds" 0 $value | int64) (int64 .pod.grace)) }}
-ERROR: {{ $at }}: sleep.seconds {{ $value.sleep.seconds }} is not below terminationGracePeriodSeconds ({{ .pod.grace }}); sleep less
+{{- if and .pod.grace (gt (dig "sleep" "seconds" 0 $value | int64) (int64 .pod.grace)) }}
+ERROR: {{ $at }}: sleep.seconds {{ $value.sleep.seconds }} is above terminationGracePeriodSeconds ({{ .pod.grace }}); sleep less
 {{- end }}
 {{- else if eq .key "envFrom[]" }}
 {{- $refs := list }}
@@ -89,12 +111,56 @@ ERROR: {{ $at }}: {{ $value.name }} is not of one source; give `value`, or `valu
 ERROR: {{ $at }}: {{ toJson $value }} is without name or key; give both
 {{- end }}
 {{- else if eq .key "fieldRef" }}
-{{- if not (regexMatch "^(metadata\\.(name|namespace|uid|labels|annotations)|metadata\\.(labels|annotations)\\['[^']+'\\]|spec\\.(nodeName|serviceAccountName)|status\\.(hostIPs?|podIPs?))$" $value.fieldPath) }}
-ERROR: {{ $at }}: {{ toJson $value.fieldPath }} is no field that a pod can read; use metadata.name, metadata.namespace, metadata.uid, metadata.labels['KEY'], metadata.annotations['KEY'], spec.nodeName, spec.serviceAccountName, status.hostIP or status.podIP
+{{- $ofKey := "metadata\\.(labels|annotations)\\['([a-z0-9.-]+/)?[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?'\\]" }}
+{{- if contains ".downwardAPI." $at }}
+{{- if not (regexMatch (printf "^(metadata\\.(name|namespace|uid|labels|annotations)|%s)$" $ofKey) $value.fieldPath) }}
+ERROR: {{ $at }}: {{ toJson $value.fieldPath }} is no field that a file can show; use metadata.name, metadata.namespace, metadata.uid, metadata.labels or metadata.annotations, these two also with ['KEY']
+{{- end }}
+{{- else if not (regexMatch (printf "^(metadata\\.(name|namespace|uid)|%s|spec\\.(nodeName|serviceAccountName)|status\\.(hostIPs?|podIPs?))$" $ofKey) $value.fieldPath) }}
+ERROR: {{ $at }}: {{ toJson $value.fieldPath }} is no field that a variable can show; use metadata.name, metadata.namespace, metadata.uid, metadata.labels['KEY'], metadata.annotations['KEY'], spec.nodeName, spec.serviceAccountName, status.hostIP or status.podIP
 {{- end }}
 {{- else if eq .key "resourceFieldRef" }}
-{{- if not $value.divisor }}
-ERROR: {{ $at }}: no divisor, and the operator writes "0" back, a lasting difference to Git; write divisor: "0"
+{{- if and (contains ".downwardAPI." $at) (not $value.containerName) }}
+ERROR: {{ $at }}: no containerName, and a file is of no one container; name it
+{{- end }}
+{{- $cpu := hasSuffix ".cpu" $value.resource }}
+{{- if or (and $cpu (not (has $value.divisor (list "0" "1" "1m")))) (and (not $cpu) (eq $value.divisor "1m")) }}
+ERROR: {{ $at }}: {{ toJson $value.divisor }} does not divide {{ $value.resource }}; use 1 or 1m for CPUs, and 1 or a unit such as 1Mi for all else
+{{- end }}
+{{- else if and (eq .key "items[]") (contains ".downwardAPI." $at) }}
+{{- if ne (len (pick $value "fieldRef" "resourceFieldRef")) 1 }}
+ERROR: {{ $at }}: {{ toJson $value }} does not have one content; give fieldRef or resourceFieldRef
+{{- end }}
+{{- else if eq .key "sources[]" }}
+{{- if ne (len $value) 1 }}
+ERROR: {{ $at }}: {{ keys $value | sortAlpha | join ", " }} in one source; give each kind a source of its own
+{{- end }}
+{{- else if eq .key "volumeClaimTemplate" }}
+{{- with omit ($value.metadata | default dict) "annotations" "labels" }}
+ERROR: {{ $at }}.metadata: {{ keys . | sortAlpha | join ", " }} would be Kubernetes' own choice; give labels and annotations only
+{{- end }}
+{{- else if eq .key "securityContext" }}
+{{- if and $value.privileged (eq (toJson $value.allowPrivilegeEscalation) "false") }}
+ERROR: {{ $at }}: privileged next to allowPrivilegeEscalation: false, which a privileged container cannot keep; remove one of them
+{{- end }}
+{{- range dig "capabilities" "add" list $value }}
+{{- if hasPrefix "CAP_" . }}
+ERROR: {{ $at }}: the capability {{ . }} has no prefix in Kubernetes; write {{ trimPrefix "CAP_" . }}
+{{- end }}
+{{- end }}
+{{- if and (eq ($value.procMount | default "") "Unmasked") .pod.hostUsers }}
+ERROR: {{ $at }}: procMount Unmasked on the users of the node; set extraPodSpec.hostUsers to false, or remove it
+{{- end }}
+{{- else if eq .key "extraPodSpec" }}
+{{- if and $value.hostPID $value.shareProcessNamespace }}
+ERROR: {{ $at }}: hostPID next to shareProcessNamespace; a pod has one list of processes, so remove one of them
+{{- end }}
+{{- if and (not .pod.hostUsers) (or $value.hostIPC $value.hostNetwork $value.hostPID) }}
+ERROR: {{ $at }}: hostUsers: false next to hostIPC, hostNetwork or hostPID, which need the users of the node; remove one of them
+{{- end }}
+{{- else if eq .key "ports[]" }}
+{{- if and .pod.hostNetwork $value.hostPort (ne (int64 $value.hostPort) (int64 $value.containerPort)) }}
+ERROR: {{ $at }}: hostPort {{ $value.hostPort }} is another than containerPort {{ $value.containerPort }}, and on the network of the node they are one; remove hostPort
 {{- end }}
 {{- else if has .key (list "seccompProfile" "appArmorProfile") }}
 {{- if ne (eq ($value.type | default "") "Localhost") (not (empty $value.localhostProfile)) }}
@@ -112,6 +178,11 @@ ERROR: {{ $at }}: recursiveReadOnly without readOnly; set readOnly: true too
 ERROR: {{ $at }}: {{ $value.name }} is not one claim; give resourceClaimName or resourceClaimTemplateName
 {{- end }}
 {{- else if eq .key "resources" }}
+{{- range $name, $amount := merge dict ($value.limits | default dict) ($value.requests | default dict) }}
+{{- if and (hasPrefix "hugepages-" $name) (not (or (pick ($value.limits | default dict) "cpu" "memory") (pick ($value.requests | default dict) "cpu" "memory"))) }}
+ERROR: {{ $at }}: {{ $name }} without CPUs or memory; give one of them too
+{{- end }}
+{{- end }}
 {{- range $name, $request := $value.requests }}
 {{- $limit := get ($value.limits | default dict) $name }}
 {{- $whole := or (contains "/" $name) (hasPrefix "hugepages-" $name) }}
@@ -128,8 +199,6 @@ ERROR: {{ $at }}: {{ $name }} has request {{ $request }} and limit {{ $limit }};
 {{- if and (not $value.apiGroup) (ne $value.kind "PersistentVolumeClaim") }}
 ERROR: {{ $at }}: {{ $value.kind }} without an apiGroup; set it, such as snapshot.storage.k8s.io, or name a PersistentVolumeClaim
 {{- end }}
-{{- else if and (eq .at "head.service.spec") (ne ($value.type | default "") "LoadBalancer") (or $value.loadBalancerClass $value.healthCheckNodePort) }}
-ERROR: {{ $at }}: loadBalancerClass and healthCheckNodePort are for type LoadBalancer only; remove them, or set the type
 {{- else if eq .key "claims[]" }}
 {{- if and .pod.grace (not (has $value.name .pod.claims)) }}
 ERROR: {{ $at }}: {{ $value.name }} is no claim of the pod; add it to `resourceClaims`
@@ -147,10 +216,18 @@ ERROR: {{ $at }}: {{ toJson $value }} is about no field of a node that can be co
 ERROR: {{ $at }}: minDomains is for whenUnsatisfiable: DoNotSchedule only; remove one of them
 {{- end }}
 {{- end }}
-{{- if and (or $value.matchLabelKeys $value.mismatchLabelKeys) (not $value.labelSelector) }}
+{{- $matched := $value.matchLabelKeys | default list }}
+{{- $all := concat $matched ($value.mismatchLabelKeys | default list) }}
+{{- if and $all (not (hasKey $value "labelSelector")) }}
 ERROR: {{ $at }}: matchLabelKeys and mismatchLabelKeys add to a labelSelector, and there is none; set it
 {{- end }}
-{{- if has .key (list "initContainers[]" "sidecarContainers[]") }}
+{{- include "ray-train-dlc.check.twice" (dict "key" $at "what" "of the keys of labels," "values" $all) }}
+{{- range $matched }}
+{{- if hasKey (dig "labelSelector" "matchLabels" dict $value) . }}
+ERROR: {{ $at }}: {{ . }} is in matchLabelKeys and in labelSelector; remove one of them
+{{- end }}
+{{- end }}
+{{- if has .key (list "extraContainer" "initContainers[]" "sidecarContainers[]") }}
 {{- if and (eq .key "initContainers[]") (ne ($value.restartPolicy | default "") "Always") (pick $value "lifecycle" "livenessProbe" "readinessProbe" "startupProbe") }}
 ERROR: {{ $at }}: {{ pick $value "lifecycle" "livenessProbe" "readinessProbe" "startupProbe" | keys | sortAlpha | join ", " }} of an init container, which ends before there is anything to ask; remove it, or set restartPolicy: Always
 {{- end }}
@@ -158,14 +235,14 @@ ERROR: {{ $at }}: {{ pick $value "lifecycle" "livenessProbe" "readinessProbe" "s
 ERROR: {{ $at }}: restartPolicyRules without a restartPolicy; set it
 {{- end }}
 {{- end }}
-{{- if and (hasKey $value "operator") (ne .key "tolerations[]") }}
+{{- if eq .key "matchExpressions[]" }}
 {{- $values := $value.values | default list }}
 {{- if and (has $value.operator (list "In" "NotIn")) (not $values) }}
 ERROR: {{ $at }}: {{ $value.operator }} without values; give some, or use Exists or DoesNotExist
 {{- else if and (has $value.operator (list "Exists" "DoesNotExist")) $values }}
 ERROR: {{ $at }}: {{ $value.operator }} with values, which compares nothing; remove them, or use In or NotIn
-{{- else if and (has $value.operator (list "Gt" "Lt")) (or (ne (len $values) 1) (not (regexMatch "^-?[0-9]{1,18}$" (first $values | default "" | toString)))) }}
-ERROR: {{ $at }}: {{ $value.operator }} compares with one whole number; give it as a text, the only one of `values`
+{{- else if and (has $value.operator (list "Gt" "Lt")) (or (ne (len $values) 1) (not (regexMatch "^[0-9]{1,18}$" (first $values | default "" | toString)))) }}
+ERROR: {{ $at }}: {{ $value.operator }} compares with one whole number; give it as a text of digits, the only one of `values`
 {{- end }}
 {{- end }}
 {{- end -}}

@@ -17,9 +17,10 @@ time the operator makes it.
 {{- compact $lines | uniq | join "\n" -}}
 {{- end -}}
 
-{{/* Where a list of a pod comes from: dict "place" "head" "own" {…} "field" "volumes". */}}
+{{/* Where a field of a pod comes from: dict "place" "head" "own" {…} "field" "volumes"; "key": of a map, the key that it is about. */}}
 {{- define "ray-train-dlc.check.from" -}}
-{{- if get .own .field -}}{{ .place }}{{- else -}}common{{- end -}}.{{ .field }}
+{{- $own := get .own .field -}}
+{{- if and $own .key (kindIs "map" $own) -}}{{ hasKey $own .key | ternary .place "common" }}{{- else -}}{{ empty $own | ternary "common" .place }}{{- end -}}.{{ .field }}
 {{- end -}}
 
 {{/* A value that stands twice in a list: dict "key" "…" "what" "the name" "values" […]. */}}
@@ -38,7 +39,13 @@ ERROR: {{ $.key }}: {{ $.what }} {{ . }} is there twice; use another
 {{- $fields := .fields -}}
 {{- $chart := ternary list (list "code" "scratch" "storage" "training") (eq .place "job.submitter") -}}
 {{- $key := include "ray-train-dlc.check.from" (merge (dict "field" "volumes") .) -}}
-{{- $known := $chart -}}
+{{- $known := list -}}
+{{- if $chart -}}
+{{- $known = list "scratch" "training" -}}
+{{- if include "ray-train-dlc.hasUserCode" .root }}{{ $known = append $known "code" }}{{ end -}}
+{{- if .root.Values.training.storage.claimName }}{{ $known = append $known "storage" }}{{ end -}}
+{{- end -}}
+{{- $devices := list -}}
 {{- range $fields.volumes }}
 {{- if has .name $chart }}
 ERROR: {{ $key }}: {{ .name }} is the chart's; use another name
@@ -50,25 +57,38 @@ ERROR: {{ $key }}: {{ .name }} is a folder of the node (hostPath), which Pod Sec
 ERROR: {{ $key }}: {{ .name }} has {{ len (omit . "name") }} kinds ({{ omit . "name" | keys | sortAlpha | join ", " }}); give exactly one, such as persistentVolumeClaim
 {{- end }}
 {{- $known = append $known .name }}
+{{- if or .persistentVolumeClaim .ephemeral }}{{ $devices = append $devices .name }}{{ end }}
 {{- end }}
 {{- $names := list }}{{ range $fields.volumes }}{{ $names = append $names .name }}{{ end }}
 {{- include "ray-train-dlc.check.twice" (dict "key" $key "what" "the name" "values" $names) }}
-{{- $mounted := list (list "volumeMounts" "" $fields.volumeMounts) }}
+{{- $ray := dict "volumeMounts" $fields.volumeMounts "volumeDevices" (dig "volumeDevices" list ($fields.extraContainer | default dict)) "securityContext" $fields.securityContext }}
+{{- $mounted := list (list "volumeMounts" "" $ray) }}
 {{- range $field := list "sidecarContainers" "initContainers" }}
 {{- range $container := get $fields $field | default list }}
-{{- $mounted = append $mounted (list $field $container.name $container.volumeMounts) }}
+{{- $mounted = append $mounted (list $field $container.name $container) }}
 {{- end }}
 {{- end }}
 {{- range $mounted }}
 {{- $field := first . }}
-{{- $key := include "ray-train-dlc.check.from" (merge (dict "field" $field) $given) }}
-{{- with index . 1 }}{{ $key = printf "%s: volumeMounts of %s" $key . }}{{ end }}
+{{- $container := last . }}
+{{- $from := include "ray-train-dlc.check.from" (merge (dict "field" $field) $given) }}
+{{- $key := $from }}
+{{- with index . 1 }}{{ $key = printf "%s: volumeMounts of %s" $from . }}{{ end }}
 {{- $paths := list }}
-{{- range last . }}
+{{- range $container.volumeDevices }}
+{{- $paths = append $paths (clean .devicePath) }}
+{{- if not (has .name $devices) }}
+ERROR: {{ eq $field "volumeMounts" | ternary (include "ray-train-dlc.check.from" (merge (dict "field" "extraContainer" "key" "volumeDevices") $given)) $from }}: volumeDevices: {{ .name }} is no claim of the pod, and only one is a device; add it to `volumes`, as persistentVolumeClaim or ephemeral
+{{- end }}
+{{- end }}
+{{- range $container.volumeMounts }}
 {{- $path := clean .mountPath }}
 {{- $paths = append $paths $path }}
 {{- if not (has .name $known) }}
-ERROR: {{ $key }}: {{ .name }} is no volume of the pod; add it to `volumes`
+ERROR: {{ $key }}: {{ .name }} is no volume of the pod; {{ has .name $chart | ternary "it is the chart's, for `training.code` and `training.storage`, of which there is none here" "add it to `volumes`" }}
+{{- end }}
+{{- if and (eq (.mountPropagation | default "") "Bidirectional") (not (dig "privileged" false ($container.securityContext | default dict))) }}
+ERROR: {{ $key }}: mountPropagation Bidirectional of {{ .name }} is for a privileged container only; use HostToContainer, or remove it
 {{- end }}
 {{- if and (eq $field "volumeMounts") (ne $given.place "job.submitter") }}
 {{- if eq $path "/dev/shm" }}
@@ -87,7 +107,7 @@ ERROR: {{ $key }}: {{ $path }} covers {{ join ", " . }}, which is the chart's; m
 {{- end }}
 {{- end }}
 {{- end }}
-{{- include "ray-train-dlc.check.twice" (dict "key" $key "what" "the mount path" "values" $paths) }}
+{{- include "ray-train-dlc.check.twice" (dict "key" $key "what" "the path" "values" $paths) }}
 {{- end }}
 {{- end -}}
 
@@ -114,19 +134,28 @@ ERROR: {{ include "ray-train-dlc.check.from" (merge (dict "field" "dnsPolicy") $
 {{- end }}
 {{- end -}}
 
+{{/* The operator gives the head's Service a port for each of its container, all of them TCP, and each container the port for metrics. */}}
 {{- define "ray-train-dlc.check.containers.ports" -}}
-{{- $own := eq .place "head" | ternary (dict "gcs-server" 6379 "dashboard" 8265 "client" 10001 "metrics" 8080) (dict "metrics" 8080) -}}
+{{- $head := eq .place "head" -}}
+{{- $own := $head | ternary (dict "gcs-server" 6379 "dashboard" 8265 "client" 10001 "metrics" 8080) (dict "metrics" 8080) -}}
 {{- $key := include "ray-train-dlc.check.from" (merge (dict "field" "ports") .) -}}
 {{- $names := list -}}
 {{- $numbers := list -}}
 {{- range .fields.ports }}
+{{- $port := . }}
 {{- $number := int64 .containerPort }}
 {{- $expected := get $own (.name | default "") | default 0 | int64 }}
-{{- if and $expected (ne $expected $number) }}
-ERROR: {{ $key }}: {{ .name }} is {{ $number }}, and Ray listens on {{ $expected }}, which Services and the operator rely on; remove it, or use another name
+{{- if and $expected (or (ne $expected $number) (ne (.protocol | default "TCP") "TCP")) }}
+ERROR: {{ $key }}: {{ .name }} is {{ $number }}/{{ .protocol | default "TCP" }}, and Ray listens on {{ $expected }}/TCP, which Services and the operator rely on; remove it, or use another name
+{{- else if not $expected }}
+{{- range $name, $taken := $own }}
+{{- if and (eq (int64 $taken) $number) (or $head (eq ($port.protocol | default "TCP") "TCP")) }}
+ERROR: {{ $key }}: {{ $number }} is Ray's own port {{ $name }}; call it so, or use another number
+{{- end }}
+{{- end }}
 {{- end }}
 {{- with .name }}{{ $names = append $names . }}{{ end }}
-{{- $numbers = append $numbers (printf "%d/%s" $number (.protocol | default "TCP")) }}
+{{- $numbers = append $numbers (printf "%d%s" $number ($head | ternary "" (printf "/%s" (.protocol | default "TCP")))) }}
 {{- end }}
 {{- include "ray-train-dlc.check.twice" (dict "key" $key "what" "the name" "values" $names) }}
 {{- include "ray-train-dlc.check.twice" (dict "key" $key "what" "the port" "values" $numbers) }}

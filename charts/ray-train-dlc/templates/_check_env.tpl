@@ -57,8 +57,10 @@ ERROR: {{ $key }}: {{ $name }} is {{ toJson $value }}, of which a shell would re
 {{- define "ray-train-dlc.check.envOwner" -}}
 {{- if regexMatch "^RTD_" . -}}
 the contract between chart and training; set the value that it comes from (docs/contract.md)
-{{- else if has . (list "NCCL_NET" "NCCL_NET_PLUGIN" "FI_PROVIDER" "NCCL_DEBUG" "NCCL_DEBUG_FILE" "NCCL_SOCKET_IFNAME") -}}
+{{- else if has . (list "NCCL_NET" "NCCL_NET_PLUGIN" "FI_PROVIDER" "NCCL_SOCKET_IFNAME") -}}
 set from nodes and `efa`, and checked at start; change workerGroups.<name>.efa instead
+{{- else if has . (list "NCCL_DEBUG" "NCCL_DEBUG_FILE") -}}
+set by the chart, as the check of the transport reads that log; remove it
 {{- else if regexMatch "^RAY_AUTH_" . -}}
 set by the operator for token authentication; remove it
 {{- else if has . (list "RAY_ADDRESS" "RAY_IP" "RAY_PORT" "FQ_RAY_IP" "RAY_CLUSTER_NAME" "RAY_CLOUD_INSTANCE_ID" "RAY_NODE_TYPE_NAME" "KUBERAY_GEN_RAY_START_CMD") -}}

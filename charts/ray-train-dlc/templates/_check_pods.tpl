@@ -34,6 +34,11 @@ ERROR: {{ $place }}.extraContainer: resources but for claims have values of thei
 ERROR: {{ $place }}.labels: {{ $name }} belongs to Helm, to the operator, to a queue or to this chart; use a key with a prefix of your own
 {{- end }}
 {{- end }}
+{{- range $name, $value := $fields.annotations }}
+{{- if regexMatch "^(container\\.apparmor\\.security\\.beta|seccomp\\.security\\.alpha)\\.kubernetes\\.io/" $name }}
+ERROR: {{ $place }}.annotations: {{ $name }} has given way to a field; use appArmorProfile or seccompProfile of `securityContext`
+{{- end }}
+{{- end }}
 {{- with $fields.lifecycle }}
 {{- if regexMatch "ray[^a-z]+stop" (toJson .) }}
 ERROR: {{ $place }}.lifecycle: `ray stop` ends the ranks before their checkpoint; remove it

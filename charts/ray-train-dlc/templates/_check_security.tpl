@@ -13,7 +13,7 @@ https://kubernetes.io/docs/concepts/security/pod-security-standards/
 {{- $own := get $places $place -}}
 {{- $pod := dict "root" $root "level" $level "place" $place "own" $own "fields" $fields -}}
 {{- $lines = concat $lines (include "ray-train-dlc.check.security.pod" $pod | splitList "\n") -}}
-{{- $contexts := list (dict "key" (include "ray-train-dlc.check.from" (merge (dict "field" "securityContext") $pod)) "context" (include "ray-train-dlc.securityContext" (dict "root" $root "fields" $fields) | fromJson) "ports" $fields.ports "portsKey" (include "ray-train-dlc.check.from" (merge (dict "field" "ports") $pod))) -}}
+{{- $contexts := list (dict "from" (merge (dict "field" "securityContext") $pod) "context" (include "ray-train-dlc.securityContext" (dict "root" $root "fields" $fields) | fromJson) "ports" $fields.ports "portsKey" (include "ray-train-dlc.check.from" (merge (dict "field" "ports") $pod))) -}}
 {{- range $field := list "sidecarContainers" "initContainers" -}}
 {{- range $container := (get $fields $field | default list) -}}
 {{- $key := include "ray-train-dlc.check.from" (merge (dict "field" $field) $pod) -}}
@@ -51,19 +51,23 @@ ERROR: {{ index . 1 }}: {{ index . 2 }} is not admitted under podSecurity {{ $le
 {{- $spec := $fields.extraPodSpec | default dict -}}
 {{- range $key := list "hostIPC" "hostNetwork" "hostPID" -}}
 {{- if get $spec $key -}}
-{{- include "ray-train-dlc.check.security.line" (list $level (include "ray-train-dlc.check.from" (merge (dict "field" "extraPodSpec") $)) $key) -}}
+{{- include "ray-train-dlc.check.security.line" (list $level (include "ray-train-dlc.check.from" (merge (dict "field" "extraPodSpec" "key" $key) $)) $key) -}}
 {{- end -}}
 {{- end -}}
-{{- $key := include "ray-train-dlc.check.from" (merge (dict "field" "podSecurityContext") .) -}}
-{{- include "ray-train-dlc.check.security.context" (dict "level" $level "key" $key "context" (include "ray-train-dlc.podSecurityContext" . | fromJson)) -}}
-{{- range dig "sysctls" list (include "ray-train-dlc.podSecurityContext" . | fromJson) -}}
+{{- $from := merge (dict "field" "podSecurityContext") . -}}
+{{- $context := include "ray-train-dlc.podSecurityContext" . | fromJson -}}
+{{- include "ray-train-dlc.check.security.context" (dict "level" $level "from" $from "context" $context) -}}
+{{- if eq $level "restricted" -}}
+{{- range $name, $right := dict "runAsNonRoot" "runAsNonRoot: true" "seccompProfile" "seccompProfile: {type: RuntimeDefault}" -}}
+{{- if not (hasKey $context $name) }}
+{{- /* Of nulls only the values as they are given tell whose they are. */}}
+ERROR: {{ hasKey ($.root.Values.common.podSecurityContext | default dict) $name | ternary "common" $.place }}.podSecurityContext: {{ $right }} is taken away, without which podSecurity restricted admits no pod; remove the null
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- range dig "sysctls" list $context -}}
 {{- if not (has .name (list "kernel.shm_rmid_forced" "net.ipv4.ip_local_port_range" "net.ipv4.ip_local_reserved_ports" "net.ipv4.ip_unprivileged_port_start" "net.ipv4.ping_group_range" "net.ipv4.tcp_fin_timeout" "net.ipv4.tcp_keepalive_intvl" "net.ipv4.tcp_keepalive_probes" "net.ipv4.tcp_keepalive_time" "net.ipv4.tcp_rmem" "net.ipv4.tcp_syncookies" "net.ipv4.tcp_wmem")) -}}
-{{- include "ray-train-dlc.check.security.line" (list $level $key (printf "the sysctl %s" .name)) -}}
-{{- end -}}
-{{- end -}}
-{{- range $name, $value := $fields.annotations -}}
-{{- if and (hasPrefix "container.apparmor.security.beta.kubernetes.io/" $name) (not (regexMatch "^(runtime/default|localhost/.*)?$" $value)) -}}
-{{- include "ray-train-dlc.check.security.line" (list $level (include "ray-train-dlc.check.from" (merge (dict "field" "annotations") $)) (printf "%s: %s" $name $value)) -}}
+{{- include "ray-train-dlc.check.security.line" (list $level (include "ray-train-dlc.check.from" (merge (dict "key" "sysctls") $from)) (printf "the sysctl %s" .name)) -}}
 {{- end -}}
 {{- end -}}
 {{- range $field := list "initContainers" "lifecycle" "livenessProbe" "readinessProbe" "sidecarContainers" "startupProbe" -}}
@@ -73,7 +77,7 @@ ERROR: {{ index . 1 }}: {{ index . 2 }} is not admitted under podSecurity {{ $le
 {{- if eq $level "restricted" -}}
 {{- range $fields.volumes -}}
 {{- $kind := omit . "name" | keys | first -}}
-{{- if not (has $kind (list "configMap" "csi" "downwardAPI" "emptyDir" "ephemeral" "hostPath" "persistentVolumeClaim" "projected" "secret")) -}}
+{{- if not (has $kind (list "configMap" "csi" "downwardAPI" "emptyDir" "ephemeral" "hostPath" "image" "persistentVolumeClaim" "projected" "secret")) -}}
 {{- include "ray-train-dlc.check.security.line" (list $level (include "ray-train-dlc.check.from" (merge (dict "field" "volumes") $)) (printf "%s, a volume of kind %s," .name $kind)) -}}
 {{- end -}}
 {{- end -}}
@@ -98,44 +102,51 @@ ERROR: {{ index . 1 }}: {{ index . 2 }} is not admitted under podSecurity {{ $le
 {{- end -}}
 {{- end -}}
 
-{{/* What holds for the security context of a pod and of a container: dict "level" "…" "key" "…" "context" {…}. */}}
-{{- define "ray-train-dlc.check.security.context" -}}
-{{- $context := .context -}}
-{{- $level := .level -}}
-{{- $wrong := list -}}
-{{- if eq (dig "seccompProfile" "type" "" $context) "Unconfined" }}{{ $wrong = append $wrong "seccompProfile Unconfined" }}{{ end -}}
-{{- if eq (dig "appArmorProfile" "type" "" $context) "Unconfined" }}{{ $wrong = append $wrong "appArmorProfile Unconfined" }}{{ end -}}
-{{- if dig "windowsOptions" "hostProcess" false $context }}{{ $wrong = append $wrong "windowsOptions.hostProcess" }}{{ end -}}
-{{- with $context.seLinuxOptions -}}
-{{- if or .user .role (not (has (.type | default "") (list "" "container_t" "container_init_t" "container_kvm_t" "container_engine_t"))) }}{{ $wrong = append $wrong "seLinuxOptions" }}{{ end -}}
-{{- end -}}
-{{- if eq $level "restricted" -}}
-{{- if and (hasKey $context "runAsUser") (eq (int64 $context.runAsUser) 0) }}{{ $wrong = append $wrong "runAsUser 0" }}{{ end -}}
-{{- if and (hasKey $context "runAsNonRoot") (not $context.runAsNonRoot) }}{{ $wrong = append $wrong "runAsNonRoot false" }}{{ end -}}
-{{- end -}}
-{{- range $wrong }}{{ include "ray-train-dlc.check.security.line" (list $level $.key .) }}{{ end -}}
+{{/* The place of a field of a security context: dict "key" "…", or "from" with what "ray-train-dlc.check.from" takes, and "name" "runAsUser". */}}
+{{- define "ray-train-dlc.check.security.at" -}}
+{{- if .from }}{{ include "ray-train-dlc.check.from" (merge (dict "key" .name) .from) }}{{ else }}{{ .key }}{{ end -}}
 {{- end -}}
 
-{{/* dict "level" "…" "key" "…" "context" {…} "ports" […] "portsKey" "…". */}}
+{{/* What holds for the security context of a pod and of a container: dict "level" "…" "context" {…} "key" "…", or "from" {…}. */}}
+{{- define "ray-train-dlc.check.security.context" -}}
+{{- $context := .context -}}
+{{- $wrong := dict -}}
+{{- if eq (dig "seccompProfile" "type" "" $context) "Unconfined" }}{{ $_ := set $wrong "seccompProfile" "seccompProfile Unconfined" }}{{ end -}}
+{{- if eq (dig "appArmorProfile" "type" "" $context) "Unconfined" }}{{ $_ := set $wrong "appArmorProfile" "appArmorProfile Unconfined" }}{{ end -}}
+{{- if dig "windowsOptions" "hostProcess" false $context }}{{ $_ := set $wrong "windowsOptions" "windowsOptions.hostProcess" }}{{ end -}}
+{{- with $context.seLinuxOptions -}}
+{{- if or .user .role (not (has (.type | default "") (list "" "container_t" "container_init_t" "container_kvm_t" "container_engine_t"))) }}{{ $_ := set $wrong "seLinuxOptions" "seLinuxOptions" }}{{ end -}}
+{{- end -}}
+{{- if eq .level "restricted" -}}
+{{- if and (hasKey $context "runAsUser") (eq (int64 $context.runAsUser) 0) }}{{ $_ := set $wrong "runAsUser" "runAsUser 0" }}{{ end -}}
+{{- if and (hasKey $context "runAsNonRoot") (not $context.runAsNonRoot) }}{{ $_ := set $wrong "runAsNonRoot" "runAsNonRoot false" }}{{ end -}}
+{{- end -}}
+{{- range $name, $what := $wrong -}}
+{{- include "ray-train-dlc.check.security.line" (list $.level (include "ray-train-dlc.check.security.at" (merge (dict "name" $name) $)) $what) -}}
+{{- end -}}
+{{- end -}}
+
+{{/* dict "level" "…" "context" {…} "key" "…", or "from" {…}, "ports" […] "portsKey" "…". */}}
 {{- define "ray-train-dlc.check.security.container" -}}
 {{- include "ray-train-dlc.check.security.context" . -}}
 {{- $context := .context -}}
 {{- $wrong := list -}}
-{{- $added := dig "capabilities" "add" list $context -}}
-{{- if $context.privileged }}{{ $wrong = append $wrong "privileged" }}{{ end -}}
-{{- if not (has ($context.procMount | default "Default") (list "Default")) }}{{ $wrong = append $wrong "procMount" }}{{ end -}}
+{{- if $context.privileged }}{{ $wrong = append $wrong (list "privileged" "privileged") }}{{ end -}}
+{{- if ne ($context.procMount | default "Default") "Default" }}{{ $wrong = append $wrong (list "procMount" "procMount") }}{{ end -}}
 {{- range .ports }}
 {{- if .hostPort }}{{ include "ray-train-dlc.check.security.line" (list $.level $.portsKey (printf "hostPort %d" (int64 .hostPort))) }}{{ end }}
 {{- end }}
 {{- $allowed := eq .level "restricted" | ternary (list "NET_BIND_SERVICE") (list "AUDIT_WRITE" "CHOWN" "DAC_OVERRIDE" "FOWNER" "FSETID" "KILL" "MKNOD" "NET_BIND_SERVICE" "SETFCAP" "SETGID" "SETPCAP" "SETUID" "SYS_CHROOT") -}}
-{{- range $added }}{{ if not (has . $allowed) }}{{ $wrong = append $wrong (printf "the capability %s" .) }}{{ end }}{{ end -}}
+{{- range dig "capabilities" "add" list $context }}{{ if not (has . $allowed) }}{{ $wrong = append $wrong (list "capabilities" (printf "the capability %s" .)) }}{{ end }}{{ end -}}
 {{- if eq .level "restricted" -}}
-{{- $missing := list -}}
-{{- if ne (toJson $context.allowPrivilegeEscalation) "false" }}{{ $missing = append $missing "allowPrivilegeEscalation: false" }}{{ end -}}
-{{- if not (has "ALL" (dig "capabilities" "drop" list $context)) }}{{ $missing = append $missing "capabilities: {drop: [ALL]}" }}{{ end -}}
-{{- with $missing }}
-ERROR: {{ $.key }}: {{ join " and " . }} is missing, without which podSecurity restricted admits no container; set it
+{{- $missing := dict -}}
+{{- if ne (toJson $context.allowPrivilegeEscalation) "false" }}{{ $_ := set $missing "allowPrivilegeEscalation" "allowPrivilegeEscalation: false" }}{{ end -}}
+{{- if not (has "ALL" (dig "capabilities" "drop" list $context)) }}{{ $_ := set $missing "capabilities" "capabilities: {drop: [ALL]}" }}{{ end -}}
+{{- range $name, $what := $missing }}
+ERROR: {{ include "ray-train-dlc.check.security.at" (merge (dict "name" $name) $) }}: {{ $what }} is missing, without which podSecurity restricted admits no container; set it
 {{- end }}
 {{- end -}}
-{{- range $wrong }}{{ include "ray-train-dlc.check.security.line" (list $.level $.key .) }}{{ end -}}
+{{- range $wrong -}}
+{{- include "ray-train-dlc.check.security.line" (list $.level (include "ray-train-dlc.check.security.at" (merge (dict "name" (first .)) $)) (last .)) -}}
+{{- end -}}
 {{- end -}}

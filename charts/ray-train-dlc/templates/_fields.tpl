@@ -29,7 +29,12 @@ a scratch one kind and a digest one repository, so these replace as a whole.
 {{- end -}}
 {{- end -}}
 {{- end -}}
-{{- include "ray-train-dlc.overlay" (list $common $own) -}}
+{{- $fields := include "ray-train-dlc.overlay" (list $common $own) | fromJson -}}
+{{- /* Only now, as until here a null or a false may take away what `common` has. */ -}}
+{{- range $field := list "affinity" "extraContainer" "extraPodSpec" -}}
+{{- with get $fields $field }}{{ $_ := set $fields $field (include "ray-train-dlc.tidy" (list $field .) | fromJsonArray | first) }}{{ end -}}
+{{- end -}}
+{{- toJson $fields -}}
 {{- end -}}
 
 {{/* Fields of all pods of the release, as JSON: a place of the values to its fields. */}}

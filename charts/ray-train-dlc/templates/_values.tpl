@@ -28,20 +28,17 @@ values have passed all rules.
 {{- end -}}
 {{- range $place := concat (list $values.common $values.head $values.job.submitter) (values $values.workerGroups | compact) -}}
 {{- range $field, $value := $place -}}
-{{- if or (kindIs "slice" $value) (has $field (list "extraContainer" "lifecycle" "livenessProbe" "readinessProbe" "startupProbe")) -}}
+{{- if or (kindIs "slice" $value) (has $field (list "lifecycle" "livenessProbe" "readinessProbe" "startupProbe")) -}}
 {{- $_ := set $place $field (include "ray-train-dlc.tidy" (list $field $value) | fromJsonArray | first) -}}
 {{- end -}}
 {{- end -}}
-{{- /* As the operator writes it back. */ -}}
-{{- range $volume := $place.volumes }}{{ with dig "ephemeral" "volumeClaimTemplate" dict $volume }}{{ if not .metadata }}{{ $_ := set . "metadata" dict }}{{ end }}{{ end }}{{ end -}}
 {{- range $name, $source := $place.env -}}
-{{- if kindIs "map" $source -}}
-{{- $_ := set $place.env $name (include "ray-train-dlc.pruned" $source | fromJsonArray | first) -}}
-{{- with get $place.env $name }}{{ with .resourceFieldRef }}{{ if not .divisor }}{{ $_ := set . "divisor" "0" }}{{ end }}{{ end }}{{ end -}}
+{{- if kindIs "map" $source }}{{ $_ := set $place.env $name (include "ray-train-dlc.tidy" (list "valueFrom" $source) | fromJsonArray | first) }}{{ end -}}
 {{- end -}}
 {{- end -}}
-{{- end -}}
-{{- range $part := list (list $values.job "extraSpec" "runtimeEnv") (list $values.cluster "extraSpec" "gcsFaultToleranceOptions") (list $values.cluster.autoscaling "options") (list $values.head "service") -}}
+{{- $_ := set $values.head "service" (include "ray-train-dlc.tidy" (list "service" $values.head.service) | fromJsonArray | first) -}}
+{{- range dig "spec" "ports" list $values.head.service }}{{ if and (kindIs "map" .) .port (not .targetPort) }}{{ $_ := set . "targetPort" .port }}{{ end }}{{ end -}}
+{{- range $part := list (list $values.job "extraSpec" "runtimeEnv") (list $values.cluster "extraSpec" "gcsFaultToleranceOptions") (list $values.cluster.autoscaling "options") -}}
 {{- range $key := rest $part -}}
 {{- $_ := set (first $part) $key (include "ray-train-dlc.pruned" (get (first $part) $key) | fromJsonArray | first) -}}
 {{- end -}}
@@ -90,31 +87,39 @@ values have passed all rules.
 {{- end -}}
 
 {{/*
-A field of a pod without nulls, empty lists and those zeros that Kubernetes does not keep, as a JSON array of one: list "tolerations" […].
-Only fields of its own types lose zeros; what is free, such as labels or headers, keeps them.
+A value as Kubernetes writes it, without what the API would not keep, as a JSON array of one: list "tolerations" […]. Beside nulls and empty
+lists those are the empty maps, "", 0 and false of some fields; the others tell them from nothing. What is free, such as labels, keeps them.
 */}}
 {{- define "ray-train-dlc.tidy" -}}
 {{- $field := first . -}}
 {{- $value := include "ray-train-dlc.pruned" (last .) | fromJsonArray | first -}}
 {{- $probe := list "failureThreshold" "initialDelaySeconds" "periodSeconds" "successThreshold" "timeoutSeconds" -}}
-{{- $container := list "stdin" "stdinOnce" "tty" "workingDir" -}}
-{{- $mount := list "readOnly" "subPath" "subPathExpr" -}}
-{{- $zeros := dict "env" (list "value") "extraContainer" $container "initContainers" $container "livenessProbe" $probe "ports" (list "hostIP" "hostPort") "readinessProbe" $probe "sidecarContainers" $container "startupProbe" $probe "tolerations" (list "effect" "key" "operator" "value") "volumeMounts" $mount -}}
+{{- $container := list "workingDir" -}}
+{{- $zeros := dict "env" (list "value") "extraContainer" $container "initContainers" $container "livenessProbe" $probe "ports" (list "hostIP" "hostPort") "readinessProbe" $probe "sidecarContainers" $container "startupProbe" $probe "tolerations" (list "effect" "key" "operator" "value") "volumeMounts" (list "subPath" "subPathExpr") -}}
 {{- $own := get $zeros $field | default list -}}
-{{- range $item := kindIs "slice" $value | ternary $value (list $value) -}}
-{{- if kindIs "map" $item -}}
-{{- range $key := keys $item -}}
-{{- if and (has $key $own) (empty (get $item $key)) -}}
-{{- $_ := unset $item $key -}}
-{{- else if and (eq $key "resources") (has $field (list "initContainers" "sidecarContainers")) -}}
-{{- range $kind := list "limits" "requests" -}}
-{{- range $name, $quantity := dig $kind dict (get $item $key) }}{{ $_ := set (get (get $item $key) $kind) $name (include "ray-train-dlc.scalar" $quantity) }}{{ end -}}
+{{- $switches := list "hostIPC" "hostNetwork" "hostPID" "publishNotReadyAddresses" "readOnly" "stdin" "stdinOnce" "tty" -}}
+{{- /* Two kinds of volumes of which Kubernetes keeps the false. */ -}}
+{{- if has $field (list "azureDisk" "csi") }}{{ $switches = without $switches "readOnly" }}{{ end -}}
+{{- $maps := list "annotations" "labels" "limits" "matchLabels" "nodeSelector" "options" "requests" "volumeAttributes" -}}
+{{- if kindIs "map" $value -}}
+{{- /* What the operator would write back. */ -}}
+{{- if and (eq $field "resourceFieldRef") (not $value.divisor) }}{{ $_ := set $value "divisor" "0" }}{{ end -}}
+{{- if and (eq $field "volumeClaimTemplate") (not $value.metadata) }}{{ $_ := set $value "metadata" dict }}{{ end -}}
+{{- range $key := keys $value -}}
+{{- $item := include "ray-train-dlc.tidy" (list $key (get $value $key)) | fromJsonArray | first -}}
+{{- $_ := set $value $key $item -}}
+{{- if empty $item -}}
+{{- if or (has $key $own) (and (kindIs "bool" $item) (has $key $switches)) (and (kindIs "map" $item) (has $key $maps)) -}}
+{{- $_ := unset $value $key -}}
 {{- end -}}
-{{- else if and (has $field (list "initContainers" "sidecarContainers")) (hasKey $zeros $key) -}}
-{{- $_ := set $item $key (include "ray-train-dlc.tidy" (list $key (get $item $key)) | fromJsonArray | first) -}}
+{{- else if and (has $key (list "limits" "requests")) (eq $field "resources") -}}
+{{- range $name, $quantity := $item }}{{ $_ := set $item $name (include "ray-train-dlc.scalar" $quantity) }}{{ end -}}
 {{- end -}}
 {{- end -}}
-{{- end -}}
+{{- else if kindIs "slice" $value -}}
+{{- $items := list -}}
+{{- range $value }}{{ $items = append $items (include "ray-train-dlc.tidy" (list $field .) | fromJsonArray | first) }}{{ end -}}
+{{- $value = $items -}}
 {{- end -}}
 {{- list $value | toJson -}}
 {{- end -}}
