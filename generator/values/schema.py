@@ -115,13 +115,16 @@ def _add_rules(definitions: dict[str, Schema]) -> None:
                 schema["minLength"] = 1
     for name, rule in RULES.items():
         kind, _, field = name.partition(".")
-        for whole in (definitions[f"k8s.{kind}"], definitions.get(f"k8s.{kind}?") if field else None):
-            if whole is None:
-                continue
+        for whole in _forms(kind, definitions) if field else [definitions[f"k8s.{kind}"]]:
             schema = whole["properties"][field] if field else whole
             if "type" in rule:
                 schema.clear()
             schema.update(rule)
+
+
+def _forms(kind: str, definitions: dict[str, Schema]) -> list[Schema]:
+    """A type, and where values give some of its fields, that form of it."""
+    return [definitions[name] for name in (f"k8s.{kind}", f"k8s.{kind}?") if name in definitions]
 
 
 def _own_name(path: str) -> str:
