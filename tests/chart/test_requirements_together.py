@@ -228,11 +228,6 @@ REFUSED: dict[str, tuple[dict[str, Any], list[str]]] = {
             "mismatchLabelKeys": ["a"]}]}}),
         ["common.affinity.podAffinity", "a is there twice"],
     ),
-    "label said twice": (
-        job("head.topologySpreadConstraints", [SPREAD | {
-            "labelSelector": {"matchLabels": {"a": "b"}}, "matchLabelKeys": ["a"]}]),
-        ["head.topologySpreadConstraints.0", "a is in matchLabelKeys"],
-    ),
     "profile by an annotation": (
         job("common.annotations", {"container.apparmor.security.beta.kubernetes.io/ray-head": "runtime/default"}),
         ["common.annotations", "appArmorProfile"],

@@ -216,17 +216,11 @@ ERROR: {{ $at }}: {{ toJson $value }} is about no field of a node that can be co
 ERROR: {{ $at }}: minDomains is for whenUnsatisfiable: DoNotSchedule only; remove one of them
 {{- end }}
 {{- end }}
-{{- $matched := $value.matchLabelKeys | default list }}
-{{- $all := concat $matched ($value.mismatchLabelKeys | default list) }}
+{{- $all := concat ($value.matchLabelKeys | default list) ($value.mismatchLabelKeys | default list) }}
 {{- if and $all (not (hasKey $value "labelSelector")) }}
 ERROR: {{ $at }}: matchLabelKeys and mismatchLabelKeys add to a labelSelector, and there is none; set it
 {{- end }}
 {{- include "ray-train-dlc.check.twice" (dict "key" $at "what" "of the keys of labels," "values" $all) }}
-{{- range $matched }}
-{{- if hasKey (dig "labelSelector" "matchLabels" dict $value) . }}
-ERROR: {{ $at }}: {{ . }} is in matchLabelKeys and in labelSelector; remove one of them
-{{- end }}
-{{- end }}
 {{- if has .key (list "extraContainer" "initContainers[]" "sidecarContainers[]") }}
 {{- if and (eq .key "initContainers[]") (ne ($value.restartPolicy | default "") "Always") (pick $value "lifecycle" "livenessProbe" "readinessProbe" "startupProbe") }}
 ERROR: {{ $at }}: {{ pick $value "lifecycle" "livenessProbe" "readinessProbe" "startupProbe" | keys | sortAlpha | join ", " }} of an init container, which ends before there is anything to ask; remove it, or set restartPolicy: Always
