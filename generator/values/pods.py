@@ -7,31 +7,20 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, StringConstraints
 
 from generator.model.base import Model
+from generator.values.patterns import ENV_NAME, LABEL_KEY, LABEL_VALUE, NAME, PREFIXED
 
 INT32 = 2**31 - 1
 # Key of a JSON schema that names the definition of the Kubernetes API to put in its place.
 K8S = "x-kubernetes-type"
 
-EnvName = Annotated[str, StringConstraints(pattern=r"^[-._a-zA-Z][-._a-zA-Z0-9]*$")]
+EnvName = Annotated[str, StringConstraints(pattern=ENV_NAME)]
 RayParam = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9-]*$")]
-LabelKey = Annotated[
-    str,
-    StringConstraints(
-        pattern=r"^([a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?(\.[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)*/)?"
-        r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$"
-    ),
-]
-LabelValue = Annotated[str, StringConstraints(pattern=r"^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$", max_length=63)]
-# A name of most kinds of objects (DNS-1123 subdomain), or nothing.
-DnsName = Annotated[
-    str,
-    StringConstraints(pattern=r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*)?$", max_length=253),
-]
-# Besides CPU, memory and what begins with `hugepages-`, Kubernetes knows resources with a prefix only.
-ExtendedResource = Annotated[
-    str,
-    StringConstraints(pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?/[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$"),
-]
+LabelKey = Annotated[str, StringConstraints(pattern=LABEL_KEY)]
+LabelValue = Annotated[str, StringConstraints(pattern=LABEL_VALUE, max_length=63)]
+# A name of most kinds of objects, or nothing.
+DnsName = Annotated[str, StringConstraints(pattern=f"^({NAME})?$", max_length=253)]
+# Besides CPU, memory and what begins with `hugepages-`.
+ExtendedResource = Annotated[str, StringConstraints(pattern=PREFIXED)]
 Labels = dict[LabelKey, LabelValue | None]
 Annotations = dict[LabelKey, str | None]
 StringMap = dict[str, str | None]

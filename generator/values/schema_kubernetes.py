@@ -9,15 +9,15 @@ from __future__ import annotations
 
 from typing import Any
 
+from generator.values.patterns import DNS_LABEL, ENV_NAME, LABEL_KEY, LABEL_VALUE, NAME, PREFIXED, SUBDOMAIN
 from generator.values.pods import INT32
 
 Rule = dict[str, Any]
 
-_LABEL: Rule = {"pattern": r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$", "maxLength": 63}
-_NAME = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
-_SUBDOMAIN: Rule = {"pattern": f"^{_NAME}$", "maxLength": 253}
-_KEY: Rule = {"pattern": rf"^({_NAME}/)?[A-Za-z0-9]([-A-Za-z0-9_.]{{0,61}}[A-Za-z0-9])?$", "maxLength": 317}
-_LABEL_VALUE: Rule = {"pattern": r"^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$", "maxLength": 63}
+_LABEL: Rule = {"pattern": DNS_LABEL, "maxLength": 63}
+_SUBDOMAIN: Rule = {"pattern": SUBDOMAIN, "maxLength": 253}
+_KEY: Rule = {"pattern": LABEL_KEY, "maxLength": 317}
+_LABEL_VALUE: Rule = {"pattern": LABEL_VALUE, "maxLength": 63}
 # Not by `propertyNames`, which Helm 4.3 reports at the place of some other key.
 _LABELS: Rule = {
     "patternProperties": {_KEY["pattern"]: {"type": "string", **_LABEL_VALUE}},
@@ -45,10 +45,7 @@ _SOME: Rule = {"minLength": 1}
 _IMAGE: Rule = {"pattern": r"^\S+$"}
 _QUANTITY: Rule = {"type": ["string", "number"]}
 _RESOURCES: Rule = {
-    "patternProperties": {
-        r"^(cpu|memory|ephemeral-storage|hugepages-[1-9][0-9]*[KMGT]i"
-        rf"|{_NAME}/[A-Za-z0-9]([-A-Za-z0-9_.]{{0,61}}[A-Za-z0-9])?)$": _QUANTITY
-    },
+    "patternProperties": {rf"^(cpu|memory|ephemeral-storage|hugepages-[1-9][0-9]*[KMGT]i)$|{PREFIXED}": _QUANTITY},
     "additionalProperties": False,
 }
 _STORAGE: Rule = {"patternProperties": {"^storage$": _QUANTITY}, "additionalProperties": False}
@@ -67,7 +64,7 @@ RULES: dict[str, Rule] = {
     "AppArmorProfile.type": _one_of("Localhost", "RuntimeDefault", "Unconfined"),
     "AppArmorProfile.localhostProfile": _SOME,
     "Capabilities.add": _list_of(_SOME),
-    "CSIVolumeSource.driver": {"pattern": f"^(?i:{_NAME})$", "maxLength": 63},
+    "CSIVolumeSource.driver": {"pattern": f"^(?i:{NAME})$", "maxLength": 63},
     "ConfigMapEnvSource.name": _SUBDOMAIN,
     "ConfigMapKeySelector.key": _CONFIG_KEY,
     "ConfigMapKeySelector.name": _SUBDOMAIN,
@@ -101,7 +98,7 @@ RULES: dict[str, Rule] = {
     "DownwardAPIVolumeSource.defaultMode": _MODE,
     "EmptyDirVolumeSource.medium": {"pattern": "^(Memory|HugePages(-[1-9][0-9]*[KMGT]i)?)?$"},
     "EnvFromSource.prefix": {"pattern": r"^([-._a-zA-Z][-._a-zA-Z0-9]*)?$"},
-    "EnvVar.name": {"pattern": r"^[-._a-zA-Z][-._a-zA-Z0-9]*$"},
+    "EnvVar.name": {"pattern": ENV_NAME},
     "EphemeralVolumeSource": {"required": ["volumeClaimTemplate"]},
     "ExecAction": {"required": ["command"]},
     "ExecAction.command": {"minItems": 1},
@@ -142,7 +139,7 @@ RULES: dict[str, Rule] = {
         "patternProperties": {_KEY["pattern"]: {"type": "string"}},
         "additionalProperties": False,
     },
-    "ObjectMeta.finalizers": _list_of({"pattern": rf"^{_NAME}/[A-Za-z0-9]([-A-Za-z0-9_.]{{0,61}}[A-Za-z0-9])?$"}),
+    "ObjectMeta.finalizers": _list_of({"pattern": PREFIXED}),
     "ObjectMeta.labels": _LABELS,
     "ObjectMeta.name": _LABEL,
     "ObjectMeta.namespace": _LABEL,
@@ -152,7 +149,7 @@ RULES: dict[str, Rule] = {
         "minItems": 1,
     },
     "PersistentVolumeClaimSpec.storageClassName": {
-        "pattern": f"^({_NAME})?$",
+        "pattern": f"^({NAME})?$",
         "maxLength": 253,  # "" is the class of volumes that have none
     },
     "PersistentVolumeClaimSpec.volumeAttributesClassName": _SUBDOMAIN,

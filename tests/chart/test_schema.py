@@ -114,7 +114,7 @@ WRONG: list[tuple[str, Any, list[str]]] = [
     ("training.args", {"betas": [0.9, 0.95]}, ["betas", "array", "number"]),
     ("training.args", {"seed": 2**53}, ["seed"]),
     ("training.args", {"note": "a\0b"}, ["note", "match pattern"]),
-    ("common.env", {"A-B": "1"}, ["A-B", "not allowed"]),
+    ("common.env", {"A=B": "1"}, ["A=B", "not allowed"]),
     ("common.env", {"A": {"secretKeyRef": {"name": "s"}}}, ["secretKeyRef", "key"]),
     ("common.env", {"A": {"fieldRefs": {}}}, ["fieldRefs", "not allowed"]),
     ("commonLabels", {"a": "not a label"}, ["match pattern"]),

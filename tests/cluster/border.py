@@ -161,12 +161,9 @@ class Walk:
         A definition is walked once for values of one name: in the head's `affinity`, not in that of workers again.
         """
         name, body = self.named(schema)
-        if name:
-            if name.removesuffix("?") in SKIPPED or (field, name) in self.tried:
-                return
-            self.tried.add((field, name))
-        kinds = body.get("type", ["object"])
-        kinds = [kinds] if isinstance(kinds, str) else kinds
+        if not self.enter(name, field):
+            return
+        kinds = self.kinds(body)
         if "string" in kinds and "enum" not in body:
             yield from ((f"{path} = {text[:20]!r}", wrap(text)) for text in TEXTS)
         if {"integer", "number"} & set(kinds):
@@ -189,6 +186,18 @@ class Walk:
         below = next(iter(body.get("patternProperties", {}).values()), body.get("additionalProperties"))
         inner = below if isinstance(below, dict) else {"type": "string"}
         yield from self.odd(inner, f"{path}.{key}", field, lambda value: wrap({key: value}))
+
+    def enter(self, name: str, field: str) -> bool:
+        """Whether a definition is still to be walked for values of this name; a schema without a name always is."""
+        if name.removesuffix("?") in SKIPPED or (field, name) in self.tried:
+            return False
+        self.tried |= {(field, name)} if name else set()
+        return True
+
+    def kinds(self, body: Schema) -> list[str]:
+        """The types that a schema takes."""
+        kinds = body.get("type", "object")
+        return [kinds] if isinstance(kinds, str) else list(kinds)
 
     def _takes(self, schema: Schema, key: str) -> bool:
         """Whether a map takes a key."""
