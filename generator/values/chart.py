@@ -279,7 +279,8 @@ class PodMonitor(Model):
     """Metrics for the Prometheus operator."""
 
     enabled: bool = False
-    """Make a PodMonitor, where the cluster has that kind."""
+    """Make a PodMonitor, where the cluster has that kind; `helm template` knows it by `--api-versions
+    monitoring.coreos.com/v1`. It starts no job."""
     labels: Labels = Field(default={}, examples=[{"release": "prometheus"}])
     """Labels by which your Prometheus selects it."""
     interval: Annotated[str, StringConstraints(pattern=r"^[1-9][0-9]*(ms|s|m|h)$")] = "15s"
