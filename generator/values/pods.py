@@ -268,11 +268,11 @@ class Head(RayPodFields):
     resources: HeadResources = HeadResources()
     """Requests and limits at once. Also: ephemeral-storage, hugepages-2Mi, hugepages-1Gi."""
     service_type: Literal["", "ClusterIP", "NodePort", "LoadBalancer"] = ""
-    """Type of the head's Service. Empty: the operator's choice, a headless one. `head.service.spec.type` says the same:
-    give one of them. The NetworkPolicy closes a LoadBalancer or NodePort until `networkPolicy.extraIngress` lets
-    somebody in."""
+    """Type of the head's Service. Empty: the operator's choice, a headless one. `head.service.spec.type` would win over
+    it, so two different ones are refused. The NetworkPolicy closes a LoadBalancer or NodePort until
+    `networkPolicy.extraIngress` lets somebody in."""
     service_annotations: Annotations = Field(default={})
-    """Annotations of the head's Service. One of the same key in `head.service.metadata.annotations` has no effect."""
+    """Annotations of the head's Service. They win over `head.service.metadata.annotations`, key by key."""
     service: Service = Field(default={})
     """The head's Service as a whole, as Kubernetes writes it (`headService` of KubeRay)."""
 
