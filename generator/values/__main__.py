@@ -44,7 +44,7 @@ and its nodes. A value that is `null` is its default.
 * One worker pod runs on each node. `replicas` is 1 or more; with the autoscaler `minReplicas` may be 0, and the cluster
   starts there.
 * Token authentication and a NetworkPolicy are on. From outside the cluster only the operator reaches the head: name
-  others in `networkPolicy.extraIngress`, also for a `serviceType` LoadBalancer or NodePort.
+  others in `networkPolicy.extraIngress`, also for a `serviceType` LoadBalancer or NodePort ([recipes.md](recipes.md)).
 * `gcsFaultToleranceOptions` has no `enabled`: it is on when the options are there.
 * Names of groups are lower case. `image.pullPolicy` is one for all pods.
 

@@ -40,8 +40,8 @@ class Image(Model):
     """Tag. `latest` is refused. Next to a digest it is only a comment, for people: the image is then
     `repository@digest`, whatever it says."""
     digest: str = ""
-    """Digest, `sha256:` and 64 hexadecimal digits. Without one, a tag that moves changes the training and nobody is
-    told."""
+    """Digest, `sha256:` and 64 hexadecimal digits; the README says how to look it up. Without one, a tag that moves
+    changes the training and nobody is told."""
     pull_policy: Literal["Always", "IfNotPresent", "Never"] = "IfNotPresent"
     """When a node pulls the image: `Always`, `IfNotPresent` or `Never`."""
 
@@ -163,7 +163,7 @@ class Code(Model):
     files: dict[Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]*\.py$")], str | None] = Field(
         default={}
     )
-    """Modules by file name. At most 200 KiB together with the bundled package."""
+    """Modules by file name. At most 200 KiB together with the bundled package, which leaves about 60 KiB."""
     config_map_name: str = ""
     """An existing ConfigMap with modules. Its content is not part of the job's name: name it by its content."""
     git: GitCode = GitCode()
@@ -283,7 +283,8 @@ class PodMonitor(Model):
     """Metrics for the Prometheus operator."""
 
     enabled: bool = False
-    """Make a PodMonitor, where the cluster has that kind."""
+    """Make a PodMonitor, where the cluster has that kind; `helm template` knows it by `--api-versions
+    monitoring.coreos.com/v1`. It starts no job."""
     labels: Labels = Field(default={}, examples=[{"release": "prometheus"}])
     """Labels by which your Prometheus selects it."""
     interval: Annotated[str, StringConstraints(pattern=_DURATION, min_length=2)] = "15s"

@@ -257,9 +257,11 @@ class Head(RayPodFields):
     resources: HeadResources = HeadResources()
     """Requests and limits at once. Also: ephemeral-storage, hugepages-2Mi, hugepages-1Gi."""
     service_type: Literal["", "ClusterIP", "NodePort", "LoadBalancer"] = ""
-    """Type of the head's Service. Empty: the operator's choice, a headless one."""
+    """Type of the head's Service. Empty: the operator's choice, a headless one. `head.service.spec.type` would win over
+    it, so two different ones are refused. The NetworkPolicy closes a LoadBalancer or NodePort until
+    `networkPolicy.extraIngress` lets somebody in."""
     service_annotations: Annotations = Field(default={})
-    """Annotations of the head's Service."""
+    """Annotations of the head's Service. They win over `head.service.metadata.annotations`, key by key."""
     service: Service = Field(default={})
     """The head's Service as a whole, as Kubernetes writes it (`headService` of KubeRay)."""
 
@@ -278,18 +280,20 @@ class WorkerGroup(RayPodFields):
     """Equal nodes; one worker pod runs on each."""
 
     replicas: Annotated[int, Field(le=10000)] = Field(examples=[2])
-    """Nodes. One worker pod runs on each node."""
+    """Required. Nodes. One worker pod runs on each node."""
     gpus: Annotated[int, Field(ge=0, le=64)] = Field(examples=[4])
-    """GPUs of each node. The one number: `num-gpus` of Ray, request, limit, and ranks per node. 0: no GPUs."""
+    """Required. GPUs of each node. The one number: `num-gpus` of Ray, request, limit, and ranks per node. 0: no
+    GPUs."""
     processes_per_node: Annotated[int, Field(ge=0, le=1024)] = 0
     """Ranks per node of a group without GPUs. Refused together with GPUs."""
     efa: Annotated[int, Field(ge=0, le=64)] = Field(default=0, examples=[1])
-    """EFA interfaces of each node (`vpc.amazonaws.com/efa`). 0: none."""
+    """EFA interfaces of each node (`vpc.amazonaws.com/efa`). 0: none; several nodes then talk over TCP."""
     transport: Transport = Field(default=Transport(), examples=[{"protocol": "SENDRECV", "gdrdma": False}])
     """What the log of NCCL must show on this instance type (`protocol`: SENDRECV, RDMA or empty for unchecked;
     `gdrdma`: GPUDirect RDMA); training ends with exit code 3 when it shows something else."""
     resources: Resources = Field(examples=[{"cpu": "46", "memory": "160Gi"}])
-    """Requests and limits at once. Also: ephemeral-storage, hugepages-2Mi, hugepages-1Gi."""
+    """Required, with cpu and memory. Requests and limits at once. Also: ephemeral-storage, hugepages-2Mi,
+    hugepages-1Gi."""
     min_replicas: Annotated[int, Field(ge=0, le=10000)] | None = None
     """Fewest nodes, where `cluster.autoscaling.enabled`. Empty: `replicas`."""
     max_replicas: Annotated[int, Field(ge=1, le=10000)] | None = None

@@ -119,6 +119,15 @@ def test_the_image_is_the_one_that_the_workers_run() -> None:
     assert "image.digest is empty" not in notes(pinned)
 
 
+def test_it_says_which_pods_have_no_digest() -> None:
+    digest = "sha256:" + "1" * 64
+    assert "image.digest is empty: if" in notes(job())
+    one = with_key(job("head.image.digest", digest), "workerGroups.more", job()["workerGroups"]["gpu"])
+    assert "image.digest is empty for gpu, more: if" in notes(one)
+    both = with_key(with_key(one, "workerGroups.gpu.image", {"digest": digest}), "head.image", {})
+    assert "image.digest is empty for head, more: if" in notes(both)
+
+
 def test_the_grace_is_that_of_the_workers() -> None:
     assert "this one then has 300 s to write" in notes(job(terminationGracePeriodSeconds=300))
     assert "this one then has 120 s to write" in notes(job("head.terminationGracePeriodSeconds", 50))
@@ -154,7 +163,18 @@ def test_helm_test_is_named_where_there_is_one() -> None:
 
 def test_warnings() -> None:
     quiet = with_key(job(), "image.digest", "sha256:" + "0" * 64)
+    outside = with_key(quiet, "head.serviceType", "LoadBalancer")
+    let_in = {"from": [{"ipBlock": {"cidr": "10.0.0.0/8"}}], "ports": [{"protocol": "TCP", "port": 8265}]}
+    own = with_key(quiet, "training.code.module", "own_training")
     cases = {
+        "The head's Service is a LoadBalancer": (outside, with_key(outside, "networkPolicy.extraIngress", [let_in])),
+        "The head's Service is a NodePort": (
+            with_key(quiet, "head.service", {"spec": {"type": "NodePort"}}),
+            with_key(outside, "networkPolicy.enabled", False),
+        ),
+        "the module own_training and no source": (own, with_key(own, "training.code.configMapName", "code")),
+        "no source (files": (own, with_key(ON_CLUSTER, "training.code.module", "own_training")),
+        "Nothing compares them with RayCluster big": (ON_CLUSTER, quiet),
         "image.digest is empty": (job(), quiet),
         "training.storage.kind is none": ({}, quiet),
         "is not encrypted": (quiet, {}),

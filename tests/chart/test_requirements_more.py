@@ -167,6 +167,18 @@ REFUSED: dict[str, tuple[dict[str, Any], list[str]]] = {
         job("training.storage", {"kind": "s3", "uri": "s3://bucket", "subPath": "a"}),
         ["training.storage.subPath"],
     ),
+    "code for a cluster that is there": (
+        with_key(ON_CLUSTER, "training.code", {"module": "own", "files": {"own.py": "pass\n"}}),
+        ["training.code.files", "the release that holds the cluster", "keep training.code.module"],
+    ),
+    "file in the place of a module": (
+        job("training.code", {"module": "own_training.py", "files": {"own_training.py": "pass\n"}}),
+        ["training.code.module", "own_training.py is a file name", "write the module, own_training"],
+    ),
+    "two types of the head's Service": (
+        job("head", {"serviceType": "LoadBalancer", "service": {"spec": {"type": "NodePort"}}}),
+        ["head.service.spec.type", "NodePort next to head.serviceType LoadBalancer"],
+    ),
 }
 
 

@@ -38,7 +38,9 @@ of the chart, with the values of a test that breaks it, and what would happen wi
 is about. `python -m tests.cluster.stricter` writes the lines; the last column is written by hand.
 
 The other direction has no list: whatever the chart accepts, the operator accepts
-(`tests/cluster/test_chart_and_operator.py`).
+(`tests/cluster/test_chart_and_operator.py`). Fields of Kubernetes that hardly anybody uses, and that are right only
+together with others, are judged by the API server, and only when the operator creates the pods:
+[recipes.md](recipes.md) says how to ask it before ("Ask the API server itself").
 """
 _EXPRESSION = re.compile(r"{{.*?}}")
 

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.chart.cases import pods
+from tests.chart.cases import pods, with_key
 from tests.docs.blocks import blocks, commands, documents, options
-from tests.helm import KUBE_VERSION, ROOT, Object, one, run
+from tests.helm import KUBE_VERSION, ROOT, HelmError, Object, one, render, run
 from tests.project_pods import environment, project
 
 PAGE = "own-code.md"
@@ -108,3 +108,15 @@ def test_the_token_of_the_hub_reaches_the_module(tmp_path: Path) -> None:
         for name in ("RTD_MODEL", "RTD_MODEL_REVISION", "RTD_DATA", "RTD_DATA_REVISION", "RTD_DATA_TOKEN"):
             assert f'os.environ["{name}"]' in python
             assert env[name]
+
+
+def test_a_job_on_a_cluster_runs_the_module_that_the_cluster_holds() -> None:
+    (cluster,) = render(values(0, "cluster-values.yaml"), name="big", show_only="templates/raycluster.yaml")
+    for pod in project(cluster):
+        assert [part["name"] for part in pod["spec"]["initContainers"]] == ["code"]
+    (job,) = render(values(0, "job-values.yaml"), name="first")
+    assert job["spec"]["clusterSelector"] == {"ray.io/cluster": cluster["metadata"]["name"]}
+    assert job["spec"]["entrypoint"] == f"{ENTRYPOINT} --checkpoint-every=20 --steps=200"
+    code = values(0, "cluster-values.yaml")["training"]["code"]
+    with pytest.raises(HelmError, match=r"keep training\.code\.module here"):
+        render(with_key(values(0, "job-values.yaml"), "training.code", code), name="first")

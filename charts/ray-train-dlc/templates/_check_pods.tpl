@@ -66,4 +66,8 @@ ERROR: {{ $place }}.rayResources: {{ $name }} is set by the chart from `resource
 {{- end }}
 {{- end }}
 {{- end }}
+{{- $type := (.Values.head.service.spec | default dict).type }}
+{{- if and $type .Values.head.serviceType (ne $type .Values.head.serviceType) }}
+ERROR: head.service.spec.type: {{ $type }} next to head.serviceType {{ .Values.head.serviceType }}, which the operator then ignores; give one of them
+{{- end }}
 {{- end -}}

@@ -90,7 +90,10 @@ ERROR: {{ $key }}.secretRef: has no effect but for a name on the hub; remove it
 ERROR: training.code: {{ join " and " $sources }} at once; give one of them
 {{- end }}
 {{- if and $sources (eq .Values.mode "jobOnCluster") }}
-ERROR: training.code.{{ first $sources }}: the code is that of the cluster in mode jobOnCluster; give it to the release that holds the cluster
+ERROR: training.code.{{ first $sources }}: the code is that of the cluster in mode jobOnCluster; give it to the release that holds the cluster, and keep training.code.module here
+{{- end }}
+{{- if hasSuffix ".py" $code.module }}
+ERROR: training.code.module: {{ $code.module }} is a file name; write the module, {{ trimSuffix ".py" $code.module }}
 {{- end }}
 {{- with $code.configMapName }}
 {{- if not (include "ray-train-dlc.check.isName" .) }}
