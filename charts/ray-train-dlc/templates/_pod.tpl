@@ -19,6 +19,8 @@ spec:
   {{- $sidecars := include "ray-train-dlc.containers" .fields.sidecarContainers | fromJsonArray }}
   {{- $containers := concat (list (merge $container (.fields.extraContainer | default dict))) $sidecars }}
   {{- $spec := merge (include "ray-train-dlc.podSpec" . | fromYaml) (dict "containers" $containers) (.fields.extraPodSpec | default dict) }}
+  {{- /* As the operator writes them back: these are nothing when false. */}}
+  {{- range $key := list "hostIPC" "hostNetwork" "hostPID" }}{{ if not (get $spec $key) }}{{ $_ := unset $spec $key }}{{ end }}{{ end }}
   {{- include "ray-train-dlc.yaml" $spec | nindent 2 }}
 {{- end -}}
 

@@ -37,8 +37,10 @@ headGroupSpec:
   {{- end }}
   {{- with $root.Values.head.service }}
   headService:
-    {{- /* With the fields that the operator would write back. */}}
-    {{- merge (deepCopy .) (dict "metadata" dict "spec" dict "status" (dict "loadBalancer" dict)) | toYaml | nindent 4 }}
+    {{- /* With the fields that the operator would write back, and without one that it would not. */}}
+    {{- $service := merge (deepCopy .) (dict "metadata" dict "spec" dict "status" (dict "loadBalancer" dict)) }}
+    {{- if not $service.spec.publishNotReadyAddresses }}{{ $_ := unset $service.spec "publishNotReadyAddresses" }}{{ end }}
+    {{- toYaml $service | nindent 4 }}
   {{- end }}
   {{- /* No CPUs and no GPUs to offer: ranks run on the workers only. */}}
   {{- include "ray-train-dlc.offers" (dict "fields" $head "cpus" "0" "gpus" "0") | nindent 2 }}
