@@ -32,10 +32,8 @@ https://kubernetes.io/docs/concepts/security/pod-security-standards/
 {{- define "ray-train-dlc.check.security.autoscaler" -}}
 {{- $scaling := .Values.cluster.autoscaling -}}
 {{- $given := get $scaling.options "securityContext" | default dict }}
-{{- if and $scaling.enabled (kindIs "map" $given) $given }}
+{{- if and $scaling.enabled $given }}
 {{- include "ray-train-dlc.check.security.container" (dict "level" .Values.podSecurity "key" "cluster.autoscaling.options.securityContext" "context" $given "ports" list "portsKey" "") }}
-{{- else if and $scaling.enabled $given }}
-ERROR: cluster.autoscaling.options.securityContext: {{ toJson $given }} is not a map; write it as Kubernetes does
 {{- end }}
 {{- end -}}
 
