@@ -7,10 +7,12 @@ from typing import Annotated, Literal
 from pydantic import Field, StringConstraints
 
 from generator.model.base import Model
+from generator.values.kuberay import AutoscalerOptions, ClusterExtraSpec, GcsFaultToleranceOptions, JobExtraSpec
 from generator.values.pods import (
     INT32,
     Annotations,
     Common,
+    Count,
     DnsName,
     Head,
     Labels,
@@ -27,7 +29,6 @@ Argument = (
     Annotated[str, StringConstraints(pattern=PRINTABLE)] | Annotated[float, Field(ge=1 - 2**53, le=2**53 - 1)] | bool
 )
 Seconds = Annotated[int, Field(ge=1, le=INT32)]
-Count = Annotated[int, Field(ge=0, le=INT32)]
 Namespace = Annotated[str, StringConstraints(pattern=r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?)?$", max_length=63)]
 
 
@@ -230,8 +231,9 @@ class Job(Model):
     """Metadata of the Ray job, as the dashboard shows it."""
     managed_by: Literal["", "ray.io/kuberay-operator", "kueue.x-k8s.io/multikueue"] = ""
     """Who runs the job. Empty: the operator."""
-    extra_spec: Raw = Field(default={}, examples=[{"entrypointNumCpus": 1}])
-    """Any other field of the RayJob's spec."""
+    extra_spec: JobExtraSpec = Field(default=JobExtraSpec(), examples=[{"entrypointNumCpus": 1}])
+    """Any other field of the RayJob's spec: `entrypointNumCpus`, `entrypointNumGpus`, `entrypointResources`, `jobId`,
+    or what a later KubeRay brings."""
 
 
 class Autoscaling(Model):
@@ -239,8 +241,12 @@ class Autoscaling(Model):
 
     enabled: bool = False
     """Mode `cluster` only: a training has a set number of ranks."""
-    options: Raw = Field(default={}, examples=[{"version": "v2", "idleTimeoutSeconds": 300}])
-    """`autoscalerOptions` of KubeRay."""
+    options: AutoscalerOptions = Field(
+        default=AutoscalerOptions(), examples=[{"version": "v2", "idleTimeoutSeconds": 300}]
+    )
+    """`autoscalerOptions` of KubeRay 1.6: `version`, `idleTimeoutSeconds`, `upscalingMode`, and `image`,
+    `imagePullPolicy`, `env`, `envFrom`, `volumeMounts`, `resources`, `securityContext` of its container, as Kubernetes
+    writes them. It mounts volumes of the head."""
 
 
 class Cluster(Model):
@@ -251,10 +257,18 @@ class Cluster(Model):
     them ends. `None`: nothing, until you delete the pods."""
     autoscaling: Autoscaling = Autoscaling()
     """Ray's autoscaler."""
-    gcs_fault_tolerance_options: Raw = Field(default={})
-    """Mode `cluster`: `gcsFaultToleranceOptions` of KubeRay, for Ray Serve. Training resumes from checkpoints
-    instead."""
-    extra_spec: Raw = Field(default={}, examples=[{"tlsOptions": {"enabled": True}}])
+    gcs_fault_tolerance_options: GcsFaultToleranceOptions = Field(
+        default=GcsFaultToleranceOptions(),
+        examples=[
+            {
+                "redisAddress": "redis:6379",
+                "redisPassword": {"valueFrom": {"secretKeyRef": {"name": "redis", "key": "password"}}},
+            }
+        ],
+    )
+    """Mode `cluster`: `gcsFaultToleranceOptions` of KubeRay, for Ray Serve: `redisAddress`, `redisUsername`,
+    `redisPassword`, `externalStorageNamespace`. Training resumes from checkpoints instead."""
+    extra_spec: ClusterExtraSpec = Field(default=ClusterExtraSpec(), examples=[{"tlsOptions": {"enabled": True}}])
     """Any other field of the RayCluster's spec, where your KubeRay knows it; the example needs 1.7."""
 
 

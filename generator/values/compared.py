@@ -49,7 +49,7 @@ RAY_CLUSTER_CHART: dict[str, str] = {
     "<place>.args": "common.args",
     "<place>.lifecycle": "common.lifecycle",
     "<place>.priorityClassName": "common.priorityClassName",
-    "<place>.priority": "common.extraPodSpec",
+    "<place>.priority": "common.priorityClassName",
     "<place>.topologySpreadConstraints": "common.topologySpreadConstraints",
     "<place>.dnsConfig": "common.dnsConfig",
     "<place>.rayStartParams": "common.rayStartParams",
@@ -70,7 +70,7 @@ BEYOND: dict[str, str] = {
     "terminationGracePeriodSeconds": "common.terminationGracePeriodSeconds",
     "schedulerName": "common.schedulerName",
     "hostNetwork, schedulingGates, shareProcessNamespace": "common.extraPodSpec",
-    "tlsOptions, historyServerOptions, ingressOptions (KubeRay 1.7)": "cluster.extraSpec",
+    "tlsOptions, networkPolicy, historyServerOptions (KubeRay 1.7)": "cluster.extraSpec",
     "PodMonitor": "monitoring.podMonitor.enabled",
 }
 

@@ -110,8 +110,8 @@ def _rows(model: type[BaseModel], prefix: str) -> Iterator[Row]:
 
 
 def _whole(name: str) -> bool:
-    """Whether a field is shown as one map, because its keys are Kubernetes' own."""
-    return name == "resources"
+    """Whether a field is shown as one map, because its keys are Kubernetes' or KubeRay's own."""
+    return name in {"resources", "options", "gcs_fault_tolerance_options", "extra_spec"}
 
 
 def _lines(model: type[BaseModel], depth: int) -> Iterator[str]:

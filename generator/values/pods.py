@@ -29,6 +29,7 @@ Quantity = str | int
 Number = Annotated[float, Field(ge=1 - 2**53, le=2**53 - 1)]
 Scalar = str | Number | bool
 Raw = dict[str, Any]
+Count = Annotated[int, Field(ge=0, le=INT32)]
 
 
 def _kubernetes(name: str) -> Any:
@@ -36,6 +37,8 @@ def _kubernetes(name: str) -> Any:
     return Field(json_schema_extra={K8S: name})
 
 
+EnvVar = Annotated[Raw, _kubernetes("EnvVar")]
+EnvVarSource = Annotated[Raw, _kubernetes("EnvVarSource")]
 EnvFromSource = Annotated[Raw, _kubernetes("EnvFromSource")]
 Toleration = Annotated[Raw, _kubernetes("Toleration")]
 TopologySpreadConstraint = Annotated[Raw, _kubernetes("TopologySpreadConstraint")]
@@ -53,6 +56,7 @@ ResourceFieldSelector = Annotated[Raw, _kubernetes("ResourceFieldSelector")]
 Affinity = Annotated[Raw, _kubernetes("Affinity")]
 PodSecurityContext = Annotated[Raw, _kubernetes("PodSecurityContext")]
 SecurityContext = Annotated[Raw, _kubernetes("SecurityContext")]
+ResourceRequirements = Annotated[Raw, _kubernetes("ResourceRequirements")]
 PodDNSConfig = Annotated[Raw, _kubernetes("PodDNSConfig")]
 Service = Annotated[Raw, _kubernetes("Service")]
 SomePodSpec = Annotated[Raw, _kubernetes("PodSpec?")]

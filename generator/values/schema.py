@@ -18,7 +18,7 @@ from generator.model.descriptions import descriptions
 from generator.model.jsonschema import models
 from generator.values.chart import Values
 from generator.values.pods import INT32, K8S
-from generator.values.schema_kubernetes import EMPTY, FIELDS, RULES
+from generator.values.schema_kubernetes import EMPTY, FIELDS, RULES, WITHOUT
 
 # The oldest Kubernetes that the chart supports: what it does not know, a cluster may drop.
 KUBERNETES = "1.34.0"
@@ -108,6 +108,8 @@ def _add_rules(definitions: dict[str, Schema]) -> None:
     for kind, fields in FIELDS.items():
         whole = definitions[f"k8s.{kind}"]
         whole["properties"] = {field: whole["properties"][field] for field in fields}
+    for kind, field in WITHOUT.items():
+        del definitions[f"k8s.{kind}"]["properties"][field]
     for name, whole in definitions.items():
         kind = name.removeprefix("k8s.").removesuffix("?")
         for field, schema in whole.get("properties", {}).items() if name.startswith("k8s.") else ():

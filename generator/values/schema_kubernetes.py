@@ -291,6 +291,9 @@ FIELDS: dict[str, tuple[str, ...]] = {
     "VolumeProjection": ("configMap", "downwardAPI", "secret", "serviceAccountToken"),
 }
 
+# Fields of a type that cannot be set, as the images are for Linux.
+WITHOUT: dict[str, str] = {"PodSecurityContext": "windowsOptions", "SecurityContext": "windowsOptions"}
+
 # Texts that may be "": it is another thing than nothing, or the chart leaves it out ("ray-train-dlc.tidy"). Elsewhere
 # the operator does when it writes a RayJob back, a lasting difference to Git.
 EMPTY = {

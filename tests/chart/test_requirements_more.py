@@ -94,7 +94,7 @@ REFUSED: dict[str, tuple[dict[str, Any], list[str]]] = {
     ),
     "autoscaling of a job": (job("cluster.autoscaling.enabled", True), ["cluster.autoscaling.enabled", "mode job"]),
     "fault tolerance of a job": (
-        job("cluster.gcsFaultToleranceOptions", {"redisAddress": "a"}),
+        job("cluster.gcsFaultToleranceOptions", {"redisAddress": "redis:6379"}),
         ["gcsFaultToleranceOptions"],
     ),
     "tokens of Kubernetes for a job": (job("auth.enableK8sTokenAuth", True), ["auth.enableK8sTokenAuth"]),

@@ -82,26 +82,6 @@ REFUSED: dict[str, tuple[dict[str, Any], list[str]]] = {
         job("common.rayResources", {"a": 1}) | {"head": {"rayStartParams": {"memory": 10**9}}},
         ["head.rayStartParams", "memory"],
     ),
-    "field of no autoscaler": (
-        with_key(SCALING, "cluster.autoscaling.options", {"version": "v2", "foo": 1}),
-        ["cluster.autoscaling.options", "foo"],
-    ),
-    "mode of no autoscaler": (
-        with_key(SCALING, "cluster.autoscaling.options", {"upscalingMode": "Fast"}),
-        ["cluster.autoscaling.options.upscalingMode", "Aggressive"],
-    ),
-    "version of no autoscaler": (
-        with_key(SCALING, "cluster.autoscaling.options", {"version": "v9"}),
-        ["cluster.autoscaling.options.version", "v2"],
-    ),
-    "switch for fault tolerance": (
-        with_key(CLUSTER, "cluster.gcsFaultToleranceOptions", {"enabled": True, "redisAddress": "redis:6379"}),
-        ["cluster.gcsFaultToleranceOptions", "enabled"],
-    ),
-    "fault tolerance without a store": (
-        with_key(CLUSTER, "cluster.gcsFaultToleranceOptions", {"externalStorageNamespace": "a"}),
-        ["cluster.gcsFaultToleranceOptions.redisAddress"],
-    ),
     "fraction in a sidecar": (
         job("head.sidecarContainers", beside(resources={"limits": {"cpu": "0.5"}})),
         ["head.sidecarContainers.0.resources.limits.cpu", "0.5"],
@@ -195,10 +175,6 @@ REFUSED: dict[str, tuple[dict[str, Any], list[str]]] = {
     "kind of volume under restricted": (
         with_key(RESTRICTED, "head.volumes", [{"name": "a", "nfs": {"server": "a", "path": "/"}}]),
         ["head.volumes", "nfs"],
-    ),
-    "security of the autoscaler as a text": (
-        with_key(SCALING, "cluster.autoscaling.options", {"version": "v2", "securityContext": "none"}),
-        ["cluster.autoscaling.options.securityContext", "not a map"],
     ),
     "privileged autoscaler": (
         with_key(SCALING, "cluster.autoscaling.options", {"version": "v2", "securityContext": {"privileged": True}}),

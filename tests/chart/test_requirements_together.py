@@ -143,7 +143,7 @@ REFUSED: dict[str, tuple[dict[str, Any], list[str]]] = {
     ),
     "one number, two protocols": (
         ports({"name": "a", "containerPort": 9000}, {"name": "b", "containerPort": 9000, "protocol": "UDP"}),
-        ["head.ports", "9000 is there twice"],
+        ["head.ports", "9000/TCP and 9000/UDP"],
     ),
     "ports of one name beside": (
         sidecar(ports=[{"name": "a", "containerPort": 9000}, {"name": "a", "containerPort": 9001}]),
@@ -216,6 +216,25 @@ REFUSED: dict[str, tuple[dict[str, Any], list[str]]] = {
     "huge pages alone": (
         sidecar(resources={"limits": {"hugepages-2Mi": "4Mi"}}),
         ["head.sidecarContainers.0.resources", "hugepages-2Mi"],
+    ),
+    "device with files": (
+        with_key(
+            job("common.volumes", DATA),
+            "common.sidecarContainers",
+            beside(
+                volumeDevices=[{"name": "data", "devicePath": "/dev/a"}],
+                volumeMounts=[{"name": "data", "mountPath": "/a"}],
+            ),
+        ),
+        ["common.sidecarContainers", "data", "volumeDevices"],
+    ),
+    "restart for more memory": (
+        sidecar(resizePolicy=[{"resourceName": "memory", "restartPolicy": "RestartContainer"}]),
+        ["head.sidecarContainers.0.resizePolicy.0", "NotRequired"],
+    ),
+    "name of the pod and of the node": (
+        host(hostNetwork=True, hostnameOverride="a"),
+        ["common.extraPodSpec", "hostnameOverride"],
     ),
     "restart rules of Ray": (
         job("head.extraContainer", {"restartPolicyRules": [

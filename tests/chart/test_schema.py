@@ -21,8 +21,9 @@ SCHEMA: dict[str, Any] = json.loads((CHART / "values.schema.json").read_text(enc
 # Helm 4, and Helm 3.18 with another library.
 UNKNOWN = r"(?i)additional propert(?:ies|y) '?{}'? (?:is )?not allowed"
 # Helm's own for subcharts, and what is handed on as Kubernetes, KubeRay or Ray write it.
-HANDED_ON = {"extraPodSpec", "extraContainer", "extraSpec", "extraObjects", "service", "options", "runtimeEnv"}
-HANDED_ON |= {"gcsFaultToleranceOptions", "global", "k8s.FieldsV1", "k8s.FieldsV1.orNull"}
+HANDED_ON = {"extraPodSpec", "extraContainer", "extraObjects", "service", "runtimeEnv"}
+HANDED_ON |= {"JobExtraSpec.orNull", "ClusterExtraSpec.orNull", "tlsOptions", "networkPolicy", "historyServerOptions"}
+HANDED_ON |= {"global", "k8s.FieldsV1", "k8s.FieldsV1.orNull"}
 
 
 def subschemas(schema: Any, path: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
@@ -121,6 +122,27 @@ WRONG: list[tuple[str, Any, list[str]]] = [
     ("job.backoffLimit", -1, ["0"]),
     ("job.activeDeadlineSeconds", 0, ["1"]),
     ("common.terminationGracePeriodSeconds", 5, ["40"]),
+    ("cluster.autoscaling.options", {"foo": 1}, ["foo", "not allowed"]),
+    ("cluster.autoscaling.options.version", "v9", ["v1", "v2"]),
+    ("cluster.autoscaling.options.upscalingMode", "Fast", ["Aggressive"]),
+    ("cluster.autoscaling.options.idleTimeoutSeconds", "300", ["string", "integer"]),
+    ("cluster.autoscaling.options.idleTimeoutSeconds", -1, ["0"]),
+    ("cluster.autoscaling.options.image", "", ["match pattern"]),
+    ("cluster.autoscaling.options.imagePullPolicy", "always", ["IfNotPresent"]),
+    ("cluster.autoscaling.options.env", {"A": "1"}, ["object", "array"]),
+    ("cluster.autoscaling.options.env", [{"name": "A", "value": 1}], ["env.0.value", "string"]),
+    ("cluster.autoscaling.options.resources", {"cpu": "1"}, ["cpu", "not allowed"]),
+    ("cluster.autoscaling.options.securityContext", "none", ["string", "object"]),
+    ("cluster.gcsFaultToleranceOptions", {"enabled": True}, ["enabled", "not allowed"]),
+    ("cluster.gcsFaultToleranceOptions.redisAddress", 6379, ["number", "string"]),
+    ("cluster.gcsFaultToleranceOptions.redisPassword", "x", ["string", "object"]),
+    ("cluster.gcsFaultToleranceOptions.redisPassword.value", "", ["1"]),
+    ("cluster.gcsFaultToleranceOptions.redisPassword.valueFrom.secretKeyRef", {"name": "a"}, ["key"]),
+    ("cluster.gcsFaultToleranceOptions.externalStorageNamespace", "", ["match pattern"]),
+    ("cluster.extraSpec.tlsOptions", True, ["boolean", "object"]),
+    ("job.extraSpec.entrypointNumCpus", "1", ["string", "number"]),
+    ("job.extraSpec.entrypointResources", {"a": 1}, ["object", "string"]),
+    ("job.extraSpec.jobId", 1, ["number", "string"]),
 ]
 
 

@@ -14,7 +14,7 @@ from generator.values.compared import BEYOND, RAY_CLUSTER_CHART
 from generator.values.document import rows
 from generator.values.pods import WorkerGroup
 from tests.chart.cases import job, with_key
-from tests.chart.every_value import OWN, POD_FIELDS, RAY_FIELDS, VOLUME_FIELDS
+from tests.chart.every_value import CLUSTER, OWN, POD_FIELDS, RAY_FIELDS, VOLUME_FIELDS
 from tests.helm import CHART, CI_VALUES, render
 
 ROWS = {row.path: row for row in rows()}
@@ -51,7 +51,9 @@ def test_every_example_is_taken(row: Any) -> None:
     elif row.path in {"training.model.uri", "training.data.uri"}:
         before = OWN
     elif row.path.startswith("cluster.autoscaling"):
-        before = with_key(job("mode", "cluster"), "cluster.autoscaling.enabled", True)
+        before = with_key(CLUSTER, "cluster.autoscaling.enabled", True)
+    elif row.path.startswith("cluster."):
+        before = CLUSTER
     assert render(with_key(before, row.path, yaml.safe_load(row.example)))
 
 

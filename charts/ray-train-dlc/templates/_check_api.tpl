@@ -8,7 +8,7 @@ field alone). The API server would refuse such a pod each time the operator make
 {{- $lines := list -}}
 {{- range $place, $fields := include "ray-train-dlc.pods" . | fromJson -}}
 {{- $spec := $fields.extraPodSpec | default dict -}}
-{{- $pod := dict "claims" list "grace" (int64 $fields.terminationGracePeriodSeconds) "hostNetwork" $spec.hostNetwork "hostUsers" (dig "hostUsers" true $spec) -}}
+{{- $pod := dict "claims" list "grace" (int64 $fields.terminationGracePeriodSeconds) "restartPolicy" ($fields.restartPolicy | default "Never") "hostNetwork" $spec.hostNetwork "hostUsers" (dig "hostUsers" true $spec) -}}
 {{- range $fields.resourceClaims }}{{ $_ := set $pod "claims" (append $pod.claims .name) }}{{ end -}}
 {{- range $field, $value := omit $fields "annotations" "extraResources" "labels" "nodeSelector" "rayLabels" "rayResources" "rayStartParams" "resources" -}}
 {{- $own := get $places $place -}}
@@ -155,8 +155,18 @@ ERROR: {{ $at }}: procMount Unmasked on the users of the node; set extraPodSpec.
 {{- if and $value.hostPID $value.shareProcessNamespace }}
 ERROR: {{ $at }}: hostPID next to shareProcessNamespace; a pod has one list of processes, so remove one of them
 {{- end }}
+{{- if and $value.nodeName $value.schedulingGates }}
+ERROR: {{ $at }}: nodeName next to schedulingGates, which hold a pod back before it has a node; remove one of them
+{{- end }}
+{{- if and $value.hostnameOverride (or $value.hostNetwork $value.setHostnameAsFQDN) }}
+ERROR: {{ $at }}: hostnameOverride next to hostNetwork or setHostnameAsFQDN, which set another name; remove one of them
+{{- end }}
 {{- if and (not .pod.hostUsers) (or $value.hostIPC $value.hostNetwork $value.hostPID) }}
 ERROR: {{ $at }}: hostUsers: false next to hostIPC, hostNetwork or hostPID, which need the users of the node; remove one of them
+{{- end }}
+{{- else if eq .key "resizePolicy[]" }}
+{{- if and (eq ($value.restartPolicy | default "") "RestartContainer") (eq (.pod.restartPolicy | default "") "Never") }}
+ERROR: {{ $at }}: RestartContainer in a pod that restarts nothing (restartPolicy Never); use NotRequired
 {{- end }}
 {{- else if eq .key "ports[]" }}
 {{- if and .pod.hostNetwork $value.hostPort (ne (int64 $value.hostPort) (int64 $value.containerPort)) }}

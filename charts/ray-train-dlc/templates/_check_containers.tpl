@@ -81,7 +81,11 @@ ERROR: {{ $key }}: {{ .name }} has {{ len (omit . "name") }} kinds ({{ omit . "n
 ERROR: {{ eq $field "volumeMounts" | ternary (include "ray-train-dlc.check.from" (merge (dict "field" "extraContainer" "key" "volumeDevices") $given)) $from }}: volumeDevices: {{ .name }} is no claim of the pod, and only one is a device; add it to `volumes`, as persistentVolumeClaim or ephemeral
 {{- end }}
 {{- end }}
+{{- $device := list }}{{ range $container.volumeDevices }}{{ $device = append $device .name }}{{ end }}
 {{- range $container.volumeMounts }}
+{{- if has .name $device }}
+ERROR: {{ $key }}: {{ .name }} is in volumeDevices too, and a claim is a device or holds files; remove it from one of them
+{{- end }}
 {{- $path := clean .mountPath }}
 {{- $paths = append $paths $path }}
 {{- if not (has .name $known) }}
@@ -155,7 +159,13 @@ ERROR: {{ $key }}: {{ $number }} is Ray's own port {{ $name }}; call it so, or u
 {{- end }}
 {{- end }}
 {{- with .name }}{{ $names = append $names . }}{{ end }}
-{{- $numbers = append $numbers (printf "%d%s" $number ($head | ternary "" (printf "/%s" (.protocol | default "TCP")))) }}
+{{- $written := printf "%d/%s" $number (.protocol | default "TCP") }}
+{{- range $seen := $numbers }}
+{{- if and $head (hasPrefix (printf "%d/" $number) $seen) (ne $seen $written) }}
+ERROR: {{ $key }}: {{ $seen }} and {{ $written }}: the operator gives the head's Service a TCP port for each, and there is one of each number; remove one of them
+{{- end }}
+{{- end }}
+{{- $numbers = append $numbers $written }}
 {{- end }}
 {{- include "ray-train-dlc.check.twice" (dict "key" $key "what" "the name" "values" $names) }}
 {{- include "ray-train-dlc.check.twice" (dict "key" $key "what" "the port" "values" $numbers) }}

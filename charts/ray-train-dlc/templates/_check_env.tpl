@@ -42,6 +42,8 @@ ERROR: {{ $key }}: {{ $name }} is set by the chart (the head offers none, a work
 ERROR: {{ $key }}: {{ $name }} is what `rayResources` is for; move it there
 {{- else if has $name $operators }}
 ERROR: {{ $key }}: {{ $name }} is chosen by the operator, whose Services, probes and job submission rely on it; remove it
+{{- else if has $name (list "redis-password" "redis-username") }}
+ERROR: {{ $key }}: {{ $name }} is for a store that the chart names itself; use cluster.gcsFaultToleranceOptions
 {{- else if eq $name "labels" }}
 ERROR: {{ $key }}: {{ $name }} is refused by the operator; remove it
 {{- else if and (has $name (list "num-cpus" "memory" "object-store-memory")) (not (regexMatch "^[0-9]+$" (include "ray-train-dlc.scalar" $value))) }}
@@ -69,7 +71,7 @@ set by the operator, for this cluster and its head; remove it
 refused by the operator without its autoscaler; remove it
 {{- else if has . (list "RAY_JOB_STOP_WAIT_TIME_S" "RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S") -}}
 derived, so that a checkpoint fits; set terminationGracePeriodSeconds instead
-{{- else if has . (list "RAY_REDIS_ADDRESS" "REDIS_PASSWORD") -}}
+{{- else if has . (list "RAY_REDIS_ADDRESS" "REDIS_PASSWORD" "REDIS_USERNAME") -}}
 what turns fault tolerance of the GCS on; use cluster.gcsFaultToleranceOptions of a standing cluster instead
 {{- else if has . (list "PYTHONPATH" "NVIDIA_VISIBLE_DEVICES") -}}
 set by the chart; remove it

@@ -2,7 +2,6 @@
 
 {{- define "ray-train-dlc.check.job" -}}
 {{- $job := .Values.job -}}
-{{- $cluster := .Values.cluster -}}
 {{- $auth := .Values.auth -}}
 {{- $mode := .Values.mode -}}
 {{- $label := "^[a-z]([-a-z0-9]*[a-z0-9])?$" -}}
@@ -44,37 +43,9 @@ ERROR: job.submissionMode: SidecarMode adds a container that podSecurity restric
 ERROR: job.submissionMode: SidecarMode needs the restart policy Never of the head; remove head.restartPolicy and common.restartPolicy, or set HTTPMode
 {{- end }}
 {{- if ne $mode "cluster" }}
-{{- if $cluster.autoscaling.enabled }}
-ERROR: cluster.autoscaling.enabled: true in mode {{ $mode }}; a training has a set number of ranks, so set it to false
-{{- end }}
-{{- if $cluster.gcsFaultToleranceOptions }}
-ERROR: cluster.gcsFaultToleranceOptions: only for mode cluster; a training resumes from its checkpoint, so remove it
-{{- end }}
 {{- if $auth.enableK8sTokenAuth }}
 ERROR: auth.enableK8sTokenAuth: the operator refuses it for a RayJob; set it to false
 {{- end }}
-{{- end }}
-{{- range $name, $value := $cluster.autoscaling.options }}
-{{- if not (has $name (list "env" "envFrom" "idleTimeoutSeconds" "image" "imagePullPolicy" "resources" "securityContext" "upscalingMode" "version" "volumeMounts")) }}
-ERROR: cluster.autoscaling.options: {{ $name }} is no field of KubeRay's autoscalerOptions; remove it
-{{- else if and (eq $name "upscalingMode") (not (has $value (list "Default" "Aggressive" "Conservative"))) }}
-ERROR: cluster.autoscaling.options.upscalingMode: {{ toJson $value }} is not a mode; set Default, Aggressive or Conservative
-{{- else if and (eq $name "version") (not (has $value (list "v1" "v2"))) }}
-ERROR: cluster.autoscaling.options.version: {{ toJson $value }} is no autoscaler; set v1 or v2
-{{- end }}
-{{- end }}
-{{- with $cluster.gcsFaultToleranceOptions }}
-{{- range $name, $value := . }}
-{{- if not (has $name (list "externalStorageNamespace" "redisAddress" "redisPassword" "redisUsername")) }}
-ERROR: cluster.gcsFaultToleranceOptions: {{ $name }} is no field of KubeRay's; remove it (the options themselves turn it on)
-{{- end }}
-{{- end }}
-{{- if not .redisAddress }}
-ERROR: cluster.gcsFaultToleranceOptions.redisAddress: not set, and there is no other store; set it, or remove the options
-{{- end }}
-{{- end }}
-{{- if and $cluster.autoscaling.options (not $cluster.autoscaling.enabled) }}
-ERROR: cluster.autoscaling.options: without effect, as autoscaling is not enabled; set cluster.autoscaling.enabled, or remove them
 {{- end }}
 {{- if and $auth.enableK8sTokenAuth (or $auth.secretName (ne $auth.mode "token") (not (semverCompare ">=2.55.0" .Values.rayVersion))) }}
 ERROR: auth.enableK8sTokenAuth: needs mode token, no secretName, and Ray 2.55.0 or later; set these
@@ -82,41 +53,39 @@ ERROR: auth.enableK8sTokenAuth: needs mode token, no secretName, and Ray 2.55.0 
 {{- if and $auth.secretName (ne $auth.mode "token") }}
 ERROR: auth.secretName: {{ toJson $auth.secretName }} without mode token; set auth.mode to token, or remove it
 {{- end }}
-{{- range $name, $group := include "ray-train-dlc.groups" . | fromJson }}
-{{- $low := kindIs "invalid" $group.minReplicas | ternary $group.replicas $group.minReplicas | int64 }}
-{{- $high := $group.maxReplicas | default $group.replicas | int64 }}
-{{- if not $cluster.autoscaling.enabled }}
-{{- range $key := list "minReplicas" "maxReplicas" "idleTimeoutSeconds" }}
-{{- if not (kindIs "invalid" (index $group $key)) }}
-ERROR: workerGroups.{{ $name }}.{{ $key }}: without effect, as cluster.autoscaling is not enabled; remove it
-{{- end }}
-{{- end }}
-{{- else if gt $low $high }}
-ERROR: workerGroups.{{ $name }}: minReplicas {{ $low }} is above maxReplicas {{ $high }}; raise maxReplicas
-{{- end }}
-{{- if and $cluster.autoscaling.enabled (not (kindIs "invalid" $group.idleTimeoutSeconds)) (ne (get $cluster.autoscaling.options "version" | toString) "v2") }}
-ERROR: workerGroups.{{ $name }}.idleTimeoutSeconds: the operator takes it for autoscaler v2 only; set cluster.autoscaling.options.version to v2
-{{- end }}
-{{- end }}
-{{- if and $cluster.autoscaling.enabled (eq (get $cluster.autoscaling.options "version" | toString) "v2") }}
-{{- range $place, $fields := include "ray-train-dlc.places" . | fromJson }}
-{{- if and (ne $place "job.submitter") $fields.restartPolicy (ne ($fields.restartPolicy | toString) "Never") }}
-ERROR: {{ $place }}.restartPolicy: {{ $fields.restartPolicy }} is not possible with autoscaler v2, which replaces pods itself; remove it
+{{- include "ray-train-dlc.check.extra" (dict "key" "job.extraSpec" "given" $job.extraSpec "more" (list "entrypointNumCpus" "entrypointNumGpus" "entrypointResources" "jobId") "own" (list "activeDeadlineSeconds" "backoffLimit" "clusterSelector" "deletionStrategy" "entrypoint" "managedBy" "metadata" "preRunningDeadlineSeconds" "rayClusterSpec" "runtimeEnvYAML" "shutdownAfterJobFinishes" "submissionMode" "submitterConfig" "submitterPodTemplate" "suspend" "ttlSecondsAfterFinished")) }}
+{{- range $name := list "entrypointNumCpus" "entrypointNumGpus" }}
+{{- with get $job.extraSpec $name }}
+{{- if gt (regexReplaceAll "[^0-9]" (toJson .) "" | len) 6 }}
+ERROR: job.extraSpec.{{ $name }}: {{ toJson . }} has more digits than the operator keeps, a lasting difference to Git; write six at most
 {{- end }}
 {{- end }}
 {{- end }}
-{{- include "ray-train-dlc.check.extra" (dict "key" "job.extraSpec" "given" $job.extraSpec "own" (list "activeDeadlineSeconds" "backoffLimit" "clusterSelector" "deletionStrategy" "entrypoint" "managedBy" "metadata" "preRunningDeadlineSeconds" "rayClusterSpec" "runtimeEnvYAML" "shutdownAfterJobFinishes" "submissionMode" "submitterConfig" "submitterPodTemplate" "suspend" "ttlSecondsAfterFinished")) }}
-{{- include "ray-train-dlc.check.extra" (dict "key" "cluster.extraSpec" "given" $cluster.extraSpec "own" (list "authOptions" "autoscalerOptions" "enableInTreeAutoscaling" "gcsFaultToleranceOptions" "headGroupSpec" "headServiceAnnotations" "managedBy" "rayVersion" "suspend" "upgradeStrategy" "workerGroupSpecs")) }}
+{{- with $job.extraSpec.entrypointResources }}
+{{- $wrong := not (regexMatch "^\\s*\\{" .) }}
+{{- range $amount := fromJson . }}{{ if not (kindIs "float64" $amount) }}{{ $wrong = true }}{{ end }}{{ end }}
+{{- if $wrong }}
+ERROR: job.extraSpec.entrypointResources: {{ toJson . }} is no JSON of names and numbers; write a text such as '{"fast-disk": 1}'
+{{- end }}
+{{- end }}
 {{- include "ray-train-dlc.check.scheduler" . }}
 {{- end -}}
 
-{{/* Fields of a spec that have values of their own, or that would strand a job: dict "key" "…" "given" {…} "own" […]. */}}
+{{/*
+Fields of a spec that have values of their own, or that would strand a job, and what the API server drops in silence, as it knows it in other
+letters: dict "key" "…" "given" {…} "own" […] "more" […].
+*/}}
 {{- define "ray-train-dlc.check.extra" -}}
-{{- $own := .own -}}
+{{- $given := . -}}
 {{- $key := .key -}}
+{{- $known := dict -}}
+{{- range concat .own .more }}{{ $_ := set $known (lower .) . }}{{ end -}}
 {{- range $name, $value := .given }}
-{{- if has $name $own }}
+{{- $right := get $known (lower $name) }}
+{{- if has $right $given.own }}
 ERROR: {{ $key }}: {{ $name }} has a value of its own, or is the chart's alone; remove it
+{{- else if and $right (ne $right $name) }}
+ERROR: {{ $key }}: {{ $name }} is no field of KubeRay, and would be dropped in silence; write {{ $right }}
 {{- else if and (empty $value) (not (kindIs "bool" $value)) }}
 ERROR: {{ $key }}: {{ $name }} is {{ toJson $value }}, which the operator leaves out when it writes back, a lasting difference to Git; remove it
 {{- end }}

@@ -18,6 +18,14 @@
 ERROR: {{ $place }}.extraPodSpec: {{ $key }} has a value of its own, or is the chart's; use that
 {{- else if has $key (list "ephemeralContainers" "serviceAccount") }}
 ERROR: {{ $place }}.extraPodSpec: {{ $key }} is not for a pod that is made anew; remove it (serviceAccountName names the account)
+{{- else if has $key (list "preemptionPolicy" "priority") }}
+ERROR: {{ $place }}.extraPodSpec: {{ $key }} is what the cluster takes from a PriorityClass, and it refuses another; set priorityClassName
+{{- else if eq $key "overhead" }}
+ERROR: {{ $place }}.extraPodSpec: overhead is what the cluster takes from a RuntimeClass, and it refuses another; set runtimeClassName
+{{- else if eq $key "resources" }}
+ERROR: {{ $place }}.extraPodSpec: resources of a pod as a whole must hold all of its containers, the operator's too, and Ray does not read them; set those of the containers
+{{- else if eq (dig "name" "linux" (eq $key "os" | ternary $value dict)) "windows" }}
+ERROR: {{ $place }}.extraPodSpec: os.name is windows, and Ray's image is for linux; remove it
 {{- end }}
 {{- end }}
 {{- range $key, $value := $fields.extraContainer }}

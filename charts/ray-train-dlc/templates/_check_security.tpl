@@ -32,10 +32,8 @@ https://kubernetes.io/docs/concepts/security/pod-security-standards/
 {{- define "ray-train-dlc.check.security.autoscaler" -}}
 {{- $scaling := .Values.cluster.autoscaling -}}
 {{- $given := get $scaling.options "securityContext" | default dict }}
-{{- if and $scaling.enabled (kindIs "map" $given) $given }}
+{{- if and $scaling.enabled $given }}
 {{- include "ray-train-dlc.check.security.container" (dict "level" .Values.podSecurity "key" "cluster.autoscaling.options.securityContext" "context" $given "ports" list "portsKey" "") }}
-{{- else if and $scaling.enabled $given }}
-ERROR: cluster.autoscaling.options.securityContext: {{ toJson $given }} is not a map; write it as Kubernetes does
 {{- end }}
 {{- end -}}
 
@@ -113,7 +111,6 @@ ERROR: {{ hasKey ($.root.Values.common.podSecurityContext | default dict) $name 
 {{- $wrong := dict -}}
 {{- if eq (dig "seccompProfile" "type" "" $context) "Unconfined" }}{{ $_ := set $wrong "seccompProfile" "seccompProfile Unconfined" }}{{ end -}}
 {{- if eq (dig "appArmorProfile" "type" "" $context) "Unconfined" }}{{ $_ := set $wrong "appArmorProfile" "appArmorProfile Unconfined" }}{{ end -}}
-{{- if dig "windowsOptions" "hostProcess" false $context }}{{ $_ := set $wrong "windowsOptions" "windowsOptions.hostProcess" }}{{ end -}}
 {{- with $context.seLinuxOptions -}}
 {{- if or .user .role (not (has (.type | default "") (list "" "container_t" "container_init_t" "container_kvm_t" "container_engine_t"))) }}{{ $_ := set $wrong "seLinuxOptions" "seLinuxOptions" }}{{ end -}}
 {{- end -}}
@@ -142,8 +139,13 @@ ERROR: {{ hasKey ($.root.Values.common.podSecurityContext | default dict) $name 
 {{- $missing := dict -}}
 {{- if ne (toJson $context.allowPrivilegeEscalation) "false" }}{{ $_ := set $missing "allowPrivilegeEscalation" "allowPrivilegeEscalation: false" }}{{ end -}}
 {{- if not (has "ALL" (dig "capabilities" "drop" list $context)) }}{{ $_ := set $missing "capabilities" "capabilities: {drop: [ALL]}" }}{{ end -}}
-{{- range $name, $what := $missing }}
-ERROR: {{ include "ray-train-dlc.check.security.at" (merge (dict "name" $name) $) }}: {{ $what }} is missing, without which podSecurity restricted admits no container; set it
+{{- $places := dict -}}
+{{- range $name, $what := $missing -}}
+{{- $at := include "ray-train-dlc.check.security.at" (merge (dict "name" $name) $) -}}
+{{- $_ := set $places $at (append (get $places $at | default list) $what) -}}
+{{- end -}}
+{{- range $at, $what := $places }}
+ERROR: {{ $at }}: {{ join " and " $what }} is missing, without which podSecurity restricted admits no container; set it
 {{- end }}
 {{- end -}}
 {{- range $wrong -}}

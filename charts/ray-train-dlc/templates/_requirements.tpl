@@ -5,7 +5,7 @@ line, and all of them are reported at once, before anything is rendered ("ray-tr
 */}}
 {{- define "ray-train-dlc.requirements" -}}
 {{- $problems := list -}}
-{{- range $check := list "names" "image" "groups" "pods" "containers" "api" "network" "security" "resources" "tolerations" "env" "training" "job" -}}
+{{- range $check := list "names" "image" "groups" "pods" "containers" "api" "network" "security" "resources" "tolerations" "env" "training" "cluster" "job" -}}
 {{- $problems = concat $problems (include (printf "ray-train-dlc.check.%s" $check) $ | trim | splitList "\n") -}}
 {{- end -}}
 {{- with compact $problems -}}

@@ -44,6 +44,7 @@ values have passed all rules.
 {{- end -}}
 {{- end -}}
 {{- $scaling := $values.cluster.autoscaling -}}
+{{- $_ := set $scaling "options" (include "ray-train-dlc.tidy" (list "sidecarContainers" $scaling.options) | fromJsonArray | first) -}}
 {{- if and $scaling.enabled (eq $values.podSecurity "restricted") (not (hasKey $scaling.options "securityContext")) -}}
 {{- $_ := set $scaling.options "securityContext" (dict "allowPrivilegeEscalation" false "capabilities" (dict "drop" (list "ALL"))) -}}
 {{- end -}}
