@@ -52,8 +52,9 @@ def check(*items: dict[str, Any], level: str = "privileged") -> list[Report]:
 
 
 def test_a_right_pod_is_accepted() -> None:
-    reports = check(pod(), pod({"restartPolicy": "Never"}, ports=[{"containerPort": 1}]))
-    assert [report.kind for report in reports] == ["Pod", "Pod"]
+    classes = {"priorityClassName": "high", "runtimeClassName": "nvidia"}
+    reports = check(pod(), pod({"restartPolicy": "Never"}, ports=[{"containerPort": 1}]), pod(classes))
+    assert [report.kind for report in reports] == ["Pod", "Pod", "Pod"]
     assert all(report.ok for report in reports), summary(reports)
 
 
@@ -64,6 +65,9 @@ def test_a_right_pod_is_accepted() -> None:
         (pod(ports=[{"containerPort": 70000}]), "validate", "between 1 and 65535"),
         (pod({"restartPolicy": "Sometimes"}), "validate", "spec.restartPolicy"),
         (pod(volumeMounts=[{"name": "a", "mountPath": "/a"}]), "validate", "volumeMounts[0].name: Not found"),
+        (pod({"priority": 5}), "admission", "priority"),
+        (pod({"priorityClassName": "high", "preemptionPolicy": "Never"}), "admission", "PreemptionPolicy"),
+        (pod({"overhead": {"cpu": "1"}}), "admission", "Overhead set without"),
         (POLICY, "validate", "must specify a peer"),
         (SERVICE, "validate", "spec.type"),
         ({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "A_b"}}, "validate", "metadata.name"),
