@@ -2,9 +2,9 @@
 //
 // Every Pod, Service, ConfigMap, ServiceAccount and NetworkPolicy on standard input (YAML documents, or JSON, one
 // after another) is decoded strictly, given the API server's defaults, and put through the strategy that the API
-// server runs before it creates such an object. Objects of other kinds are passed over. With -pod-security=LEVEL, what
-// Pod Security admission would refuse in a namespace that enforces the level is an error too. Each judged document
-// gives one line of JSON on standard output:
+// server runs before it creates such an object; a Pod goes through the admission plugins Priority and RuntimeClass
+// first. Objects of other kinds are passed over. With -pod-security=LEVEL, what Pod Security admission would refuse in
+// a namespace that enforces the level is an error too. Each judged document gives one line of JSON on standard output:
 //
 //	{"source": "-", "kind": KIND, "name": NAME, "errors": [{"check": CHECK, "message": TEXT}]}
 //
@@ -77,9 +77,10 @@ func (r *report) add(check string, text string) {
 
 // checker holds what is shared between documents.
 type checker struct {
-	decoder   runtime.Decoder
-	level     api.LevelVersion
-	evaluator policy.Evaluator
+	decoder    runtime.Decoder
+	admissions *admissions
+	level      api.LevelVersion
+	evaluator  policy.Evaluator
 }
 
 func newChecker(level string) (*checker, error) {
@@ -91,12 +92,17 @@ func newChecker(level string) (*checker, error) {
 	if err != nil {
 		return nil, err
 	}
+	admissions, err := newAdmissions()
+	if err != nil {
+		return nil, err
+	}
 	// Strict, as `helm install` and the operator's own writes are answered: an unknown field is lost, or refused.
 	codecs := serializer.NewCodecFactory(legacyscheme.Scheme, serializer.EnableStrict)
 	return &checker{
-		decoder:   codecs.UniversalDecoder(),
-		level:     api.LevelVersion{Level: parsed, Version: api.LatestVersion()},
-		evaluator: evaluator,
+		decoder:    codecs.UniversalDecoder(),
+		admissions: admissions,
+		level:      api.LevelVersion{Level: parsed, Version: api.LatestVersion()},
+		evaluator:  evaluator,
 	}, nil
 }
 
@@ -121,6 +127,15 @@ func (c *checker) document(data []byte) (*report, error) {
 	if err != nil {
 		result.add("decode", err.Error())
 		return result, nil
+	}
+	if made, ok := object.(*core.Pod); ok {
+		refusals, err := c.admissions.admit(made)
+		if err != nil {
+			return nil, err
+		}
+		for _, refusal := range refusals {
+			result.add("admission", refusal.Error())
+		}
 	}
 	c.create(result, strategy, kind.GroupVersion(), object)
 	if head.Kind == "Pod" {
