@@ -10,10 +10,14 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
+import yaml
 
-from tests.cluster.checkers import require_go
+from tests.chart.cases import job
+from tests.chart.test_requirements import problems
+from tests.cluster.checkers import KUBERAY, require_go
 from tests.cluster.judges import refusals, rendered
 from tests.cluster.sets import values
+from tests.cluster.tools import build
 
 SETS = 300
 MANY = 10_000  # in `make test-full`
@@ -33,3 +37,16 @@ def test_what_the_chart_accepts_is_accepted(count: int) -> None:
     # Both sides of the chart's judgement are tried, and both kinds.
     assert count * 0.3 < kinds.total() < count * 0.9
     assert min(kinds["RayJob"], kinds["RayCluster"]) > count * 0.05, kinds
+
+
+@pytest.mark.parametrize("release", KUBERAY)
+@pytest.mark.parametrize(("value", "kind"), [("job.extraSpec", "rayjobs"), ("cluster.extraSpec", "rayclusters")])
+def test_no_field_of_a_spec_in_other_letters_is_dropped_in_silence(value: str, kind: str, release: str) -> None:
+    """The chart knows every field that the CRDs of KubeRay have."""
+    require_go()
+    file = build.module_dir(KUBERAY[release]) / "config" / "crd" / "bases" / f"ray.io_{kind}.yaml"
+    versions = yaml.safe_load(file.read_text(encoding="utf-8"))["spec"]["versions"]
+    (schema,) = (item["schema"]["openAPIV3Schema"] for item in versions if item["name"] == "v1")
+    fields = [field.upper() for field in schema["properties"]["spec"]["properties"]]
+    said = problems(job(value, dict.fromkeys(fields, 1)))
+    assert sorted(problem.split()[2] for problem in said) == sorted(fields)

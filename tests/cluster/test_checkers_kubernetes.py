@@ -62,6 +62,10 @@ def test_a_right_pod_is_accepted() -> None:
     ("item", "check_name", "words"),
     [
         (pod(port=1), "decode", 'unknown field "spec.containers[0].port"'),
+        (pod({"priority": 1}), "admission", "integer value of priority (1) must not be provided"),
+        (pod({"preemptionPolicy": "Never"}), "admission", "PreemptionPolicy (Never) must not be provided"),
+        (pod({"preemptionPolicy": "Never", "priorityClassName": "high"}), "admission", "PreemptionPolicy (Never)"),
+        (pod({"overhead": {"cpu": "1"}, "runtimeClassName": "nvidia"}), "admission", "Overhead set without"),
         (pod(ports=[{"containerPort": 70000}]), "validate", "between 1 and 65535"),
         (pod({"restartPolicy": "Sometimes"}), "validate", "spec.restartPolicy"),
         (pod(volumeMounts=[{"name": "a", "mountPath": "/a"}]), "validate", "volumeMounts[0].name: Not found"),
