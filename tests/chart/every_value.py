@@ -16,7 +16,10 @@ KUEUE = job("scheduler", {"kind": "kueue", "queue": "gpus"})
 NEAR = job("placement.topologyKey", "topology.kubernetes.io/zone")
 DASHBOARD = job("monitoring.grafanaDashboard.enabled", True)
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
-GIT = job("training.code.git", {"url": "https://git.example/code.git", "revision": COMMIT})
+GIT = job(
+    "training.code", {"git": {"url": "https://git.example/code.git", "revision": COMMIT}, "module": "own"}
+)
+MODULE = job("training.code.module", "own")
 OWN = job("training.code", {"configMapName": "own-code", "module": "own"})
 HUB = {"uri": "owner/name", "revision": COMMIT, "secretRef": {"name": "hub", "key": "token"}}
 VOLUMES = [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]
@@ -133,8 +136,8 @@ FUNCTIONAL: dict[str, Change] = {
             "secretRef.key": (with_key(OWN, f"training.{source}", HUB), "other"),
         }.items()
     },
-    "training.code.files": (None, {"own.py": "print(1)\n"}),
-    "training.code.configMapName": (None, "own-code"),
+    "training.code.files": (MODULE, {"own.py": "print(1)\n"}),
+    "training.code.configMapName": (MODULE, "own-code"),
     "training.code.git.url": (GIT, "https://git.example/other.git"),
     "training.code.git.revision": (GIT, COMMIT[::-1]),
     "training.code.git.path": (GIT, "src"),

@@ -119,6 +119,9 @@ API = {"ports": [{"protocol": "TCP", "port": 443}, {"protocol": "TCP", "port": 6
         ]),
         (SCALING, [API]),
         (with_key(CLUSTER, "auth.enableK8sTokenAuth", True), [API]),
+        (with_key(CLUSTER, "cluster.gcsFaultToleranceOptions.redisAddress", "rediss://a:6380,b:6380"), [
+            {"ports": [{"protocol": "TCP", "port": 6380}]}
+        ]),
     ],
 )  # fmt: skip
 def test_egress_to_what_the_values_need(values: dict[str, Any], more: list[Any]) -> None:

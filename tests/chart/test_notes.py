@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.chart.cases import job, job_name, with_key
+from tests.chart.every_value import SCALING
 from tests.helm import CHART, CI_VALUES, notes
 
 # kubectl that prints what it gets; inner calls, whose output outer ones use, print a name.
@@ -137,6 +138,16 @@ def test_a_cluster_that_is_not_recreated_says_so() -> None:
     text = notes(with_key(job("mode", "cluster"), "cluster.upgradeStrategy", "None"))
     assert "does nothing until you delete the pods" in text
     assert "recreates" not in text
+
+
+def test_a_cluster_that_grows_says_what_it_begins_with() -> None:
+    one = notes(SCALING)
+    assert "cluster.autoscaling changes nothing" in one
+    more = notes(with_key(SCALING, "workerGroups.gpu.minReplicas", 0))
+    assert "Group gpu begins with 0 of 2 nodes" in more
+    assert "changes nothing" not in more
+    serving = {"replicas": 2, "minReplicas": 0, "gpus": 0, "resources": {"cpu": "4", "memory": "8Gi"}}
+    assert "begins with" not in notes(with_key(SCALING, "workerGroups.data", serving))
 
 
 # A job on a cluster waits for no node and in no queue.

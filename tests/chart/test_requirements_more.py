@@ -161,7 +161,11 @@ REFUSED: dict[str, tuple[dict[str, Any], list[str]]] = {
         with_key(GIT, "training.code.configMapName", "a"),
         ["training.code", "configMapName and git"],
     ),
-    "code of 300 KiB": (job("training.code.files", {"a.py": "#" * 300_000}), ["200 KiB"]),
+    "code that nothing runs": (
+        job("training.code.files", {"own.py": "print(1)\n"}),
+        ["training.code", "files is given", "training.code.module"],
+    ),
+    "code of 300 KiB": (job("training.code", {"files": {"a.py": "#" * 300_000}, "module": "a"}), ["200 KiB"]),
     "sub path above the claim": (job("training.storage.subPath", "../a"), ["training.storage.subPath"]),
     "sub path of s3": (
         job("training.storage", {"kind": "s3", "uri": "s3://bucket", "subPath": "a"}),
@@ -218,7 +222,7 @@ def test_a_job_on_a_cluster_is_all_of_its_release() -> None:
 
 
 def test_code_of_the_users_own_is_mounted_beside_the_bundled() -> None:
-    objects = render(job("training.code.files", {"own.py": "print(1)\n"}))
+    objects = render(job("training.code", {"files": {"own.py": "print(1)\n"}, "module": "own"}))
     maps = {item["metadata"]["name"]: item for item in objects if item["kind"] == "ConfigMap"}
     (name,) = [name for name in maps if "user-code" in name]
     assert maps[name]["data"] == {"own.py": "print(1)\n"}

@@ -92,6 +92,9 @@ ERROR: training.code: {{ join " and " $sources }} at once; give one of them
 {{- if and $sources (eq .Values.mode "jobOnCluster") }}
 ERROR: training.code.{{ first $sources }}: the code is that of the cluster in mode jobOnCluster; give it to the release that holds the cluster, and keep training.code.module here
 {{- end }}
+{{- if and $sources (eq .Values.mode "job") (hasPrefix "training." $code.module) }}
+ERROR: training.code: {{ first $sources }} is given, and {{ $code.module }}, which does not import it, is what runs; set training.code.module to the module to run
+{{- end }}
 {{- if hasSuffix ".py" $code.module }}
 ERROR: training.code.module: {{ $code.module }} is a file name; write the module, {{ trimSuffix ".py" $code.module }}
 {{- end }}
