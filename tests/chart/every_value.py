@@ -16,9 +16,7 @@ KUEUE = job("scheduler", {"kind": "kueue", "queue": "gpus"})
 NEAR = job("placement.topologyKey", "topology.kubernetes.io/zone")
 DASHBOARD = job("monitoring.grafanaDashboard.enabled", True)
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
-GIT = job(
-    "training.code", {"git": {"url": "https://git.example/code.git", "revision": COMMIT}, "module": "own"}
-)
+GIT = job("training.code", {"git": {"url": "https://git.example/code.git", "revision": COMMIT}, "module": "own"})
 MODULE = job("training.code.module", "own")
 OWN = job("training.code", {"configMapName": "own-code", "module": "own"})
 HUB = {"uri": "owner/name", "revision": COMMIT, "secretRef": {"name": "hub", "key": "token"}}
