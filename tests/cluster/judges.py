@@ -35,7 +35,7 @@ def rendered(cases: Mapping[str, dict[str, Any]]) -> dict[str, str]:
 def created(text: str, report: Report) -> Iterator[str]:
     """Every object of a case but custom resources, as YAML or JSON: Helm's, then the operator's."""
     yield from (part for part in re.split(r"^---$", text, flags=re.MULTILINE) if PLAIN.search(part))
-    yield from (json.dumps(item) for item in (*report.pods, report.service) if item)
+    yield from (json.dumps(item, ensure_ascii=False) for item in (*report.pods, report.service) if item)
 
 
 def level(values: Mapping[str, Any]) -> str:

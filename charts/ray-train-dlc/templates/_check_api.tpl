@@ -10,7 +10,8 @@ field alone). The API server would refuse such a pod each time the operator make
 {{- $spec := $fields.extraPodSpec | default dict -}}
 {{- $pod := dict "claims" list "grace" (int64 $fields.terminationGracePeriodSeconds) "restartPolicy" ($fields.restartPolicy | default "Never") "hostNetwork" $spec.hostNetwork "hostUsers" (dig "hostUsers" true $spec) -}}
 {{- range $fields.resourceClaims }}{{ $_ := set $pod "claims" (append $pod.claims .name) }}{{ end -}}
-{{- range $field, $value := omit $fields "annotations" "extraResources" "labels" "nodeSelector" "rayLabels" "rayResources" "rayStartParams" "resources" -}}
+{{- range $field, $given := omit $fields "annotations" "extraResources" "labels" "nodeSelector" "rayLabels" "rayResources" "rayStartParams" "resources" -}}
+{{- $value := include "ray-train-dlc.pruned" $given | fromJsonArray | first -}}
 {{- $own := get $places $place -}}
 {{- $lines = concat $lines (include "ray-train-dlc.check.walk" (dict "pod" $pod "place" $place "path" $field "mine" (not (empty (get $own $field))) "own" (get $own $field) "key" $field "value" $value) | splitList "\n") -}}
 {{- end -}}
@@ -143,10 +144,13 @@ ERROR: {{ $at }}.metadata: {{ keys . | sortAlpha | join ", " }} would be Kuberne
 {{- if and $value.privileged (eq (toJson $value.allowPrivilegeEscalation) "false") }}
 ERROR: {{ $at }}: privileged next to allowPrivilegeEscalation: false, which a privileged container cannot keep; remove one of them
 {{- end }}
-{{- range dig "capabilities" "add" list $value }}
+{{- range ($value.capabilities | default dict).add }}
 {{- if hasPrefix "CAP_" . }}
 ERROR: {{ $at }}: the capability {{ . }} has no prefix in Kubernetes; write {{ trimPrefix "CAP_" . }}
 {{- end }}
+{{- end }}
+{{- if and $value.runAsNonRoot (hasKey $value "runAsUser") (eq (toJson $value.runAsUser) "0") }}
+ERROR: {{ $at }}: runAsUser 0 is root, and with runAsNonRoot no container would start; remove one of them
 {{- end }}
 {{- if and (eq ($value.procMount | default "") "Unmasked") .pod.hostUsers }}
 ERROR: {{ $at }}: procMount Unmasked on the users of the node; set extraPodSpec.hostUsers to false, or remove it

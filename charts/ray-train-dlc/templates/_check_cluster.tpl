@@ -38,6 +38,13 @@ ERROR: {{ $place }}.restartPolicy: {{ $fields.restartPolicy }} is not possible w
 {{- end }}
 {{- end }}
 {{- end }}
+{{- if and $scaling.enabled (ne $mode "jobOnCluster") }}
+{{- $fields := include "ray-train-dlc.headFields" . | fromJson }}
+{{- if eq (toJson $fields.automountServiceAccountToken) "false" }}
+{{- $own := include "ray-train-dlc.places" . | fromJson }}
+ERROR: {{ hasKey $own.head "automountServiceAccountToken" | ternary "head" "common" }}.automountServiceAccountToken: false, and Ray's autoscaler, beside the head, calls the Kubernetes API; set head.automountServiceAccountToken to true
+{{- end }}
+{{- end }}
 {{- include "ray-train-dlc.check.cluster.autoscaler" . }}
 {{- include "ray-train-dlc.check.cluster.redis" . }}
 {{- include "ray-train-dlc.check.extra" (dict "key" "cluster.extraSpec" "given" $cluster.extraSpec "more" (list "historyServerOptions" "networkPolicy" "tlsOptions") "own" (list "authOptions" "autoscalerOptions" "enableInTreeAutoscaling" "gcsFaultToleranceOptions" "headGroupSpec" "headServiceAnnotations" "managedBy" "rayVersion" "suspend" "upgradeStrategy" "workerGroupSpecs")) }}

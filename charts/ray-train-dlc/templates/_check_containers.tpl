@@ -46,6 +46,8 @@ ERROR: {{ $.key }}: {{ $.what }} {{ . }} is there twice; use another
 {{- if .root.Values.training.storage.claimName }}{{ $known = append $known "storage" }}{{ end -}}
 {{- end -}}
 {{- $devices := list -}}
+{{- $general := list -}}
+{{- if ne .place "job.submitter" }}{{ range .root.Values.common.volumes }}{{ $general = append $general .name }}{{ end }}{{ end -}}
 {{- range $fields.volumes }}
 {{- if has .name $chart }}
 ERROR: {{ $key }}: {{ .name }} is the chart's; use another name
@@ -88,7 +90,9 @@ ERROR: {{ $key }}: {{ .name }} is in volumeDevices too, and a claim is a device 
 {{- end }}
 {{- $path := clean .mountPath }}
 {{- $paths = append $paths $path }}
-{{- if not (has .name $known) }}
+{{- if and (not (has .name $known)) (has .name $general) }}
+ERROR: {{ $key }}: {{ .name }} is no volume of {{ $given.place }}, as {{ $given.place }}.volumes takes the place of common.volumes; add it there too
+{{- else if not (has .name $known) }}
 ERROR: {{ $key }}: {{ .name }} is no volume of the pod; {{ has .name $chart | ternary "it is the chart's, for `training.code` and `training.storage`, of which there is none here" "add it to `volumes`" }}
 {{- end }}
 {{- if and (eq (.mountPropagation | default "") "Bidirectional") (not (dig "privileged" false ($container.securityContext | default dict))) }}
@@ -169,6 +173,29 @@ ERROR: {{ $key }}: {{ $seen }} and {{ $written }}: the operator gives the head's
 {{- end }}
 {{- include "ray-train-dlc.check.twice" (dict "key" $key "what" "the name" "values" $names) }}
 {{- include "ray-train-dlc.check.twice" (dict "key" $key "what" "the port" "values" $numbers) }}
+{{- include "ray-train-dlc.check.containers.hostPorts" (merge (dict "names" $own) .) }}
+{{- end -}}
+
+{{/* Ports of the node, of which all containers of a pod share each number: on its network all ports are. */}}
+{{- define "ray-train-dlc.check.containers.hostPorts" -}}
+{{- $node := dig "hostNetwork" false (.fields.extraPodSpec | default dict) -}}
+{{- $seen := dict -}}
+{{- if and $node (ne .place "job.submitter") }}{{ range $name, $number := .names }}{{ $_ := set $seen (printf "%d/TCP" (int64 $number)) (printf "Ray's %s" $name) }}{{ end }}{{ end -}}
+{{- $containers := list (list "ports" "Ray's container" .fields.ports) -}}
+{{- range .fields.sidecarContainers }}{{ $containers = append $containers (list "sidecarContainers" .name .ports) }}{{ end -}}
+{{- range $containers }}
+{{- $container := . }}
+{{- range last . }}
+{{- $number := int64 .hostPort }}
+{{- if and $node (not $number) }}{{ $number = int64 .containerPort }}{{ end }}
+{{- $port := printf "%d/%s" $number (.protocol | default "TCP") }}
+{{- $owner := get $seen $port }}
+{{- if and $number $owner (not (and (eq (first $container) "ports") (hasPrefix "Ray's" $owner))) }}
+ERROR: {{ include "ray-train-dlc.check.from" (merge (dict "field" (first $container)) $) }}: {{ $port }} of {{ index $container 1 }} is on the node, and taken by {{ $owner }}; use another
+{{- end }}
+{{- if $number }}{{ $_ := set $seen $port (index $container 1) }}{{ end }}
+{{- end }}
+{{- end }}
 {{- end -}}
 
 {{/* The operator takes either parameters of CPUs and memory or `resources`. */}}

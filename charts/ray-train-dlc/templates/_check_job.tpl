@@ -39,7 +39,7 @@ ERROR: placement.topologyKey: {{ .topologyKey }} is one node, and each worker ha
 {{- if and (eq $job.submissionMode "SidecarMode") (eq .Values.podSecurity "restricted") }}
 ERROR: job.submissionMode: SidecarMode adds a container that podSecurity restricted does not admit; set HTTPMode
 {{- end }}
-{{- if and (eq $job.submissionMode "SidecarMode") (include "ray-train-dlc.headFields" . | fromJson).restartPolicy }}
+{{- if and (eq $job.submissionMode "SidecarMode") (ne ((include "ray-train-dlc.headFields" . | fromJson).restartPolicy | default "Never") "Never") }}
 ERROR: job.submissionMode: SidecarMode needs the restart policy Never of the head; remove head.restartPolicy and common.restartPolicy, or set HTTPMode
 {{- end }}
 {{- if ne $mode "cluster" }}

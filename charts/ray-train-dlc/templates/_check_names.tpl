@@ -40,7 +40,7 @@ ERROR: {{ $place }}: {{ $key }} is set by job.onChange: keep; remove it
 {{- end }}
 {{- end }}
 {{- range $i, $object := $v.extraObjects }}
-{{- if not (and $object.apiVersion $object.kind (dig "metadata" "name" "" $object)) }}
+{{- if not (and $object.apiVersion $object.kind ($object.metadata | default dict).name) }}
 ERROR: extraObjects.{{ $i }}: {{ toJson $object | trunc 60 }} is no object; give apiVersion, kind and metadata.name
 {{- end }}
 {{- end }}

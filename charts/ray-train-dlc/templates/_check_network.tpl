@@ -86,6 +86,13 @@ ERROR: head.service.spec.ports: {{ .name }} has the number of {{ get $numbers (t
 {{- else if or (hasKey $seen .name) (hasKey $seen $port) }}
 ERROR: head.service.spec.ports: {{ .name }} ({{ $port }}) has the name or the number of another; use others
 {{- end }}
+{{- with .nodePort }}
+{{- $node := printf "nodePort %d/%s" (int64 .) (trimPrefix "/" (splitList "/" $port | last)) }}
+{{- if hasKey $seen $node }}
+ERROR: head.service.spec.ports: {{ $node }} is there twice; use another
+{{- end }}
+{{- $_ := set $seen $node true }}
+{{- end }}
 {{- $_ := set $seen .name true }}
 {{- $_ := set $seen $port true }}
 {{- end }}

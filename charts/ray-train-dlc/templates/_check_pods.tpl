@@ -48,7 +48,7 @@ ERROR: {{ $place }}.annotations: {{ $name }} has given way to a field; use appAr
 {{- end }}
 {{- end }}
 {{- with $fields.lifecycle }}
-{{- if regexMatch "ray[^a-z]+stop" (toJson .) }}
+{{- if regexMatch `(^|[^A-Za-z0-9_.-])ray[ \t"',\\n]+stop($|[^A-Za-z0-9_-])` (toJson .) }}
 ERROR: {{ $place }}.lifecycle: `ray stop` ends the ranks before their checkpoint; remove it
 {{- end }}
 {{- end }}

@@ -28,9 +28,11 @@ ERROR: {{ $key }}: {{ $resource }} is set from `gpus` and `efa` of a worker grou
 {{- $given := include "ray-train-dlc.scalar" $value }}
 {{- $canonical := include "ray-train-dlc.canonical" (dict "resource" $resource "value" $given) }}
 {{- $number := and (not (kindIs "string" $value)) (or (eq $resource "sizeLimit") (regexMatch "\\.(limits|overhead|requests)$" $key)) }}
-{{- if not $canonical }}
+{{- if and (eq $given "0") (hasSuffix ".requests" $key) }}
+{{- /* Nothing is reserved: right for a container beside Ray's. */}}
+{{- else if not $canonical }}
 {{- if eq $resource "cpu" }}
-ERROR: {{ $key }}.cpu: {{ toJson $given }} is not a whole number of CPUs or millicpus above 0; write "46", or "1500m" for one and a half
+ERROR: {{ $key }}.cpu: {{ toJson $given }} is not a whole number of CPUs or millicpus above 0; write {{ regexMatch "^[0-9]*[.][0-9]{1,3}$" $given | ternary (printf "%q" (printf "%.0fm" (mulf 1000 (float64 $given)))) "\"46\", or \"1500m\" for one and a half" }}
 {{- else }}
 ERROR: {{ $key }}.{{ $resource }}: {{ toJson $given }} is not a whole number above 0 with a unit; write 160Gi, or 1536Mi for one and a half Gi
 {{- end }}

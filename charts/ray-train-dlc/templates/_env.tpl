@@ -48,7 +48,22 @@ fields, and GitOps tools would see a difference for ever.
 {{- end -}}
 {{- end -}}
 {{- end -}}
-{{- range $name, $value := $env }}
+{{- /* Kubernetes replaces $(NAME) by a variable that stands before: those that refer to others come after them. */ -}}
+{{- $order := list -}}
+{{- range until (add 1 (len $env) | int) -}}
+{{- range $name, $value := $env -}}
+{{- $waits := has $name $order -}}
+{{- range ternary (regexFindAll "\\$\\([^)]+\\)" (toString $value) -1) list (kindIs "string" $value) -}}
+{{- $other := trimPrefix "$(" . | trimSuffix ")" -}}
+{{- if and (hasKey $env $other) (not (has $other $order)) }}{{ $waits = true }}{{ end -}}
+{{- end -}}
+{{- if not $waits }}{{ $order = append $order $name }}{{ end -}}
+{{- end -}}
+{{- if eq (len $order) (len $env) }}{{ break }}{{ end -}}
+{{- end -}}
+{{- range $name := keys $env | sortAlpha }}{{ if not (has $name $order) }}{{ $order = append $order $name }}{{ end }}{{ end -}}
+{{- range $name := $order }}
+{{- $value := get $env $name }}
 - name: {{ $name | quote }}
   {{- if kindIs "map" $value }}
   valueFrom:

@@ -38,14 +38,15 @@ values have passed all rules.
 {{- end -}}
 {{- $_ := set $values.head "service" (include "ray-train-dlc.tidy" (list "service" $values.head.service) | fromJsonArray | first) -}}
 {{- range dig "spec" "ports" list $values.head.service }}{{ if and (kindIs "map" .) .port (not .targetPort) }}{{ $_ := set . "targetPort" .port }}{{ end }}{{ end -}}
-{{- range $part := list (list $values.job "extraSpec" "runtimeEnv") (list $values.cluster "extraSpec" "gcsFaultToleranceOptions") (list $values.cluster.autoscaling "options") -}}
+{{- range $part := list (list $values.job "extraSpec" "runtimeEnv") (list $values.cluster "extraSpec") (list $values.cluster.autoscaling "options") -}}
 {{- range $key := rest $part -}}
 {{- $_ := set (first $part) $key (include "ray-train-dlc.pruned" (get (first $part) $key) | fromJsonArray | first) -}}
 {{- end -}}
 {{- end -}}
+{{- $_ := set $values.cluster "gcsFaultToleranceOptions" (include "ray-train-dlc.tidy" (list "" $values.cluster.gcsFaultToleranceOptions) | fromJsonArray | first) -}}
 {{- $scaling := $values.cluster.autoscaling -}}
 {{- $_ := set $scaling "options" (include "ray-train-dlc.tidy" (list "sidecarContainers" $scaling.options) | fromJsonArray | first) -}}
-{{- if and $scaling.enabled (eq $values.podSecurity "restricted") (not (hasKey $scaling.options "securityContext")) -}}
+{{- if and $scaling.enabled (eq $values.podSecurity "restricted") (not $scaling.options.securityContext) -}}
 {{- $_ := set $scaling.options "securityContext" (dict "allowPrivilegeEscalation" false "capabilities" (dict "drop" (list "ALL"))) -}}
 {{- end -}}
 {{- include "ray-train-dlc.requirements" . -}}

@@ -78,7 +78,8 @@
 {{- $files := dict -}}
 {{- range $name, $text := .Values.training.code.files -}}
 {{- if not (kindIs "invalid" $text) -}}
-{{- $_ := set $files $name $text -}}
+{{- /* Helm 3 and 4 print several line ends at the end of a text differently, under one name of an immutable ConfigMap. */ -}}
+{{- $_ := set $files $name (regexReplaceAll "\n\n+$" $text "\n") -}}
 {{- end -}}
 {{- end -}}
 {{- toJson $files -}}
