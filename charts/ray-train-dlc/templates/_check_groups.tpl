@@ -16,7 +16,7 @@ ERROR: workerGroups: {{ toJson $name }} is not a name for a group; use at most 3
 ERROR: {{ $key }}: "head" is the name of the head's own group in Kueue; use another
 {{- end }}
 {{- if lt (int64 $group.replicas) 1 }}
-ERROR: {{ $key }}.replicas: {{ $group.replicas }} nodes train nothing; set it to 1 or more, or the group to null{{ if $.Values.cluster.autoscaling.enabled }} (the autoscaler begins with minReplicas, which may be 0){{ end }}
+ERROR: {{ $key }}.replicas: {{ $group.replicas }} nodes train nothing; set it to 1 or more, or the group to null{{ $.Values.cluster.autoscaling.enabled | ternary " (the autoscaler begins with minReplicas, which may be 0)" "" }}
 {{- end }}
 {{- if and (gt $gpus 0) (gt $processes 0) }}
 ERROR: {{ $key }}.processesPerNode: {{ $processes }} next to {{ $gpus }} GPUs; one rank runs on each GPU, so remove it or set gpus to 0
