@@ -100,7 +100,6 @@ def asked(values: dict[str, Any]) -> list[dict[str, Any]]:
         ({}, ["gpu", "head"]),
         (job("mode", "cluster"), ["gpu", "head"]),
         (job("job", {"submissionMode": "K8sJobMode"}), ["gpu", "head", "submitter"]),
-        (with_key(job("mode", "jobOnCluster"), "job.clusterName", "big"), []),
     ],
 )
 def test_the_script_finds_every_pod(values: dict[str, Any], wanted: list[str]) -> None:
@@ -108,6 +107,15 @@ def test_the_script_finds_every_pod(values: dict[str, Any], wanted: list[str]) -
     assert [item["metadata"]["name"].rpartition("-")[2] for item in found] == wanted
     for item in found:
         kubernetes_validate.validate(item, "1.34", strict=True)
+
+
+def test_the_script_says_that_there_are_no_pods() -> None:
+    text = template(with_key(job("mode", "jobOnCluster"), "job.clusterName", "big"))
+    done = subprocess.run(
+        [sys.executable, str(SCRIPT)], input=text, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("no pods in these manifests")
 
 
 def test_the_script_finds_the_service() -> None:
