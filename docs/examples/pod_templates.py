@@ -31,6 +31,4 @@ for manifest in yaml.safe_load_all(sys.stdin):
             sep="\n",
         )
 if not pods:
-    sys.exit(
-        "no pods in these manifests: they hold no RayCluster, and no RayJob that makes one (mode jobOnCluster makes none)"
-    )
+    sys.exit("no pods in these manifests: no RayCluster, and no RayJob that makes one (mode jobOnCluster makes none)")
