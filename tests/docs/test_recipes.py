@@ -27,7 +27,8 @@ def values(name: str) -> dict[str, Any]:
     return dict(found) if "workerGroups" in found else job() | found
 
 
-CASES = {name: values(name) for name in ("fsx", "outside", "address", "logs")}
+CASES = {name: values(name) for name in ("fsx", "outside", "address", "logs", "both")}
+CASES["logs where Pod Security is restricted"] = CASES["logs"] | {"podSecurity": "restricted"}
 
 
 @pytest.mark.go
@@ -35,6 +36,21 @@ def test_everybody_takes_what_they_render() -> None:
     require_go()
     found = refusals(CASES, rendered(CASES))
     assert not found, "\n".join(found)
+
+
+def test_one_file_with_both_is_both() -> None:
+    both, address, logs = (CASES[name] for name in ("both", "address", "logs"))
+    assert both["extraObjects"] == address["extraObjects"] + logs["extraObjects"]
+    assert both["networkPolicy"] == address["networkPolicy"]
+    assert both["common"] == logs["common"]
+    assert set(both) == set(address) | set(logs)
+    assert "ray-fluent-bit" in template(both)
+    assert "qwen-dashboard" in template(both)
+
+
+def test_the_head_of_the_fsx_recipe_has_a_place() -> None:
+    head, worker = project(one("RayJob", CASES["fsx"]))
+    assert head["spec"]["nodeSelector"] != worker["spec"]["nodeSelector"]
 
 
 def test_only_the_type_of_the_service_starts_a_job() -> None:
