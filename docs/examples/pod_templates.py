@@ -5,6 +5,7 @@ import sys
 
 import yaml
 
+pods = 0
 for manifest in yaml.safe_load_all(sys.stdin):
     if not manifest or manifest["kind"] not in {"RayJob", "RayCluster"}:
         continue
@@ -14,6 +15,7 @@ for manifest in yaml.safe_load_all(sys.stdin):
     templates = {f"{name}-{group['groupName']}": group["template"] for group in cluster.get("workerGroupSpecs", [])}
     templates |= {f"{name}-head": head["template"]} if head else {}
     templates |= {f"{name}-submitter": spec["submitterPodTemplate"]} if "submitterPodTemplate" in spec else {}
+    pods += len(templates)
     for called, template in templates.items():
         print(
             "---",
@@ -28,3 +30,5 @@ for manifest in yaml.safe_load_all(sys.stdin):
             json.dumps({"apiVersion": "v1", "kind": "Service", "metadata": {"name": name}, "spec": service}),
             sep="\n",
         )
+if not pods:
+    sys.exit("no pods in these manifests: no RayCluster, and no RayJob that makes one (mode jobOnCluster makes none)")

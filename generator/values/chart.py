@@ -342,7 +342,8 @@ class Values(Model):
     name_override: str = ""
     """Base name of every object. Empty: the Helm release name, made a valid name (lower case, dots to dashes)."""
     cluster_name: str = ""
-    """Name of the Kubernetes cluster: a part of the path of each run, and a label. Empty: `cluster`."""
+    """Name of the Kubernetes cluster: a part of the path of each run, and a label. Empty: `cluster`. Another one starts
+    a new job."""
     mode: Literal["job", "cluster", "jobOnCluster"] = "job"
     """`job`: a RayJob, which brings its own cluster up and down again. `cluster`: a RayCluster that stays.
     `jobOnCluster`: a RayJob on a RayCluster that is there already, such as one of mode `cluster`."""

@@ -27,7 +27,8 @@ def values(name: str) -> dict[str, Any]:
     return dict(found) if "workerGroups" in found else job() | found
 
 
-CASES = {name: values(name) for name in ("fsx", "outside", "address", "logs")}
+CASES = {name: values(name) for name in ("fsx", "outside", "address", "logs", "both")}
+CASES["logs where Pod Security is restricted"] = CASES["logs"] | {"podSecurity": "restricted"}
 
 
 @pytest.mark.go
@@ -35,6 +36,21 @@ def test_everybody_takes_what_they_render() -> None:
     require_go()
     found = refusals(CASES, rendered(CASES))
     assert not found, "\n".join(found)
+
+
+def test_one_file_with_both_is_both() -> None:
+    both, address, logs = (CASES[name] for name in ("both", "address", "logs"))
+    assert both["extraObjects"] == address["extraObjects"] + logs["extraObjects"]
+    assert both["networkPolicy"] == address["networkPolicy"]
+    assert both["common"] == logs["common"]
+    assert set(both) == set(address) | set(logs)
+    assert "ray-fluent-bit" in template(both)
+    assert "qwen-dashboard" in template(both)
+
+
+def test_the_head_of_the_fsx_recipe_has_a_place() -> None:
+    head, worker = project(one("RayJob", CASES["fsx"]))
+    assert head["spec"]["nodeSelector"] != worker["spec"]["nodeSelector"]
 
 
 def test_only_the_type_of_the_service_starts_a_job() -> None:
@@ -100,7 +116,6 @@ def asked(values: dict[str, Any]) -> list[dict[str, Any]]:
         ({}, ["gpu", "head"]),
         (job("mode", "cluster"), ["gpu", "head"]),
         (job("job", {"submissionMode": "K8sJobMode"}), ["gpu", "head", "submitter"]),
-        (with_key(job("mode", "jobOnCluster"), "job.clusterName", "big"), []),
     ],
 )
 def test_the_script_finds_every_pod(values: dict[str, Any], wanted: list[str]) -> None:
@@ -108,6 +123,15 @@ def test_the_script_finds_every_pod(values: dict[str, Any], wanted: list[str]) -
     assert [item["metadata"]["name"].rpartition("-")[2] for item in found] == wanted
     for item in found:
         kubernetes_validate.validate(item, "1.34", strict=True)
+
+
+def test_the_script_says_that_there_are_no_pods() -> None:
+    text = template(with_key(job("mode", "jobOnCluster"), "job.clusterName", "big"))
+    done = subprocess.run(
+        [sys.executable, str(SCRIPT)], input=text, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("no pods in these manifests")
 
 
 def test_the_script_finds_the_service() -> None:
