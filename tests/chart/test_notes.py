@@ -136,7 +136,7 @@ def test_the_grace_is_that_of_the_workers() -> None:
 
 def test_a_cluster_that_is_not_recreated_says_so() -> None:
     text = notes(with_key(job("mode", "cluster"), "cluster.upgradeStrategy", "None"))
-    assert "does nothing until you delete the pods" in text
+    assert "does nothing until you delete them" in text
     assert "recreates" not in text
 
 
