@@ -253,8 +253,8 @@ class Cluster(Model):
     """The RayCluster."""
 
     upgrade_strategy: Literal["Recreate", "None"] = "Recreate"
-    """Mode `cluster`: what a change of the pods does (image, code, the number of nodes with ranks and more). `Recreate`:
-    all start anew, and what runs on them ends. `None`: nothing, until you delete them."""
+    """Mode `cluster`: what a change of the pods does (image, code, the number of nodes with ranks, and more).
+    `Recreate`: all start anew, and what runs on them ends. `None`: nothing, until you delete them."""
     autoscaling: Autoscaling = Autoscaling()
     """Ray's autoscaler."""
     gcs_fault_tolerance_options: GcsFaultToleranceOptions = Field(
