@@ -16,7 +16,7 @@ field alone). The API server would refuse such a pod each time the operator make
 {{- $lines = concat $lines (include "ray-train-dlc.check.walk" (dict "pod" $pod "place" $place "path" $field "mine" (not (empty (get $own $field))) "own" (get $own $field) "key" $field "value" $value) | splitList "\n") -}}
 {{- end -}}
 {{- end -}}
-{{- $others := dict "head" (dict "service" .Values.head.service) "cluster" (dict "autoscaling.options" .Values.cluster.autoscaling.options) "networkPolicy" (pick .Values.networkPolicy "extraIngress" "extraEgress") -}}
+{{- $others := dict "head" (dict "service" .Values.head.service) "cluster" (dict "autoscaling.options" .Values.cluster.autoscaling.options "gcsFaultToleranceOptions" .Values.cluster.gcsFaultToleranceOptions) "networkPolicy" (pick .Values.networkPolicy "extraIngress" "extraEgress") -}}
 {{- range $place, $fields := $others -}}
 {{- range $path, $value := $fields -}}
 {{- $lines = concat $lines (include "ray-train-dlc.check.walk" (dict "pod" dict "place" $place "path" $path "mine" true "own" $value "key" $path "value" $value) | splitList "\n") -}}
@@ -37,7 +37,8 @@ what that place gives there itself; what it does not give is from `common`.
 {{- include "ray-train-dlc.check.shape" . }}
 {{- range $key, $item := .value }}
 {{- $mine := and $given.mine (or (not (kindIs "map" $given.own)) (hasKey $given.own $key)) }}
-{{- $own := kindIs "map" $given.own | ternary (get (kindIs "map" $given.own | ternary $given.own dict) $key) $item }}
+{{- $own := $item }}
+{{- if kindIs "map" $given.own }}{{ $own = get $given.own $key }}{{ end }}
 {{ include "ray-train-dlc.check.walk" (dict "pod" $given.pod "place" $given.place "path" (printf "%s.%s" $given.path $key) "mine" $mine "own" $own "key" $key "value" $item) }}
 {{- end }}
 {{- else if kindIs "slice" .value -}}
@@ -61,7 +62,7 @@ what that place gives there itself; what it does not give is from `common`.
 {{- range $keys }}{{ with get $item . }}{{ $parts = append $parts (include "ray-train-dlc.scalar" .) }}{{ end }}{{ end -}}
 {{- $seen = append $seen (join " " $parts) -}}
 {{- end -}}
-{{- include "ray-train-dlc.check.twice" (dict "key" $.at "what" (join " and " $keys | replace "containerPort and protocol" "the port") "values" $seen) -}}
+{{- include "ray-train-dlc.check.twice" (dict "key" $.at "what" (eq $.key "ports" | ternary "the port" (join " and " $keys)) "values" $seen) -}}
 {{- end -}}
 {{- if and (eq .key "ports") (contains "ontainers" .at) }}
 {{- $names := list }}{{ range .value }}{{ with .name }}{{ $names = append $names . }}{{ end }}{{ end }}

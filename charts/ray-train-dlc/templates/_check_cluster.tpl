@@ -16,8 +16,8 @@ ERROR: cluster.gcsFaultToleranceOptions: only for mode cluster; a training resum
 ERROR: cluster.autoscaling.options: without effect, as autoscaling is not enabled; set cluster.autoscaling.enabled, or remove them
 {{- end }}
 {{- range $name, $group := include "ray-train-dlc.groups" . | fromJson }}
-{{- $low := kindIs "invalid" $group.minReplicas | ternary $group.replicas $group.minReplicas | int64 }}
-{{- $high := $group.maxReplicas | default $group.replicas | int64 }}
+{{- $low := include "ray-train-dlc.minReplicas" $group | int64 }}
+{{- $high := include "ray-train-dlc.maxReplicas" $group | int64 }}
 {{- if not $scaling.enabled }}
 {{- range $key := list "minReplicas" "maxReplicas" "idleTimeoutSeconds" }}
 {{- if not (kindIs "invalid" (index $group $key)) }}
@@ -55,9 +55,7 @@ ERROR: {{ hasKey $own.head "automountServiceAccountToken" | ternary "head" "comm
 {{- $options := .Values.cluster.autoscaling.options -}}
 {{- $head := include "ray-train-dlc.headFields" . | fromJson -}}
 {{- $volumes := list -}}
-{{- range concat (include "ray-train-dlc.volumes" (dict "root" . "role" "head" "fields" $head) | fromYamlArray) ($head.volumes | default list) -}}
-{{- $volumes = append $volumes .name -}}
-{{- end -}}
+{{- range include "ray-train-dlc.allVolumes" (dict "root" . "role" "head" "fields" $head) | fromJsonArray }}{{ $volumes = append $volumes .name }}{{ end -}}
 {{- $paths := list -}}
 {{- range $options.volumeMounts }}
 {{- $path := clean .mountPath }}
@@ -106,7 +104,6 @@ ERROR: cluster.gcsFaultToleranceOptions.{{ $key }}: {{ keys $given | sortAlpha |
 {{- end }}
 {{- end }}
 {{- end }}
-{{ include "ray-train-dlc.check.walk" (dict "pod" dict "place" "cluster" "path" "gcsFaultToleranceOptions" "mine" true "own" $options "key" "" "value" $options) }}
 {{- range $name := list "ray.io/external-storage-namespace" "ray.io/ft-enabled" }}
 {{- if hasKey $.Values.commonAnnotations $name }}
 ERROR: commonAnnotations: {{ $name }} is the older way to have the GCS keep its state; use cluster.gcsFaultToleranceOptions

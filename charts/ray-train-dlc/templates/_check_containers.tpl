@@ -40,11 +40,8 @@ ERROR: {{ $.key }}: {{ $.what }} {{ . }} is there twice; use another
 {{- $chart := ternary list (list "code" "scratch" "storage" "training") (eq .place "job.submitter") -}}
 {{- $key := include "ray-train-dlc.check.from" (merge (dict "field" "volumes") .) -}}
 {{- $known := list -}}
-{{- if $chart -}}
-{{- $known = list "scratch" "training" -}}
-{{- if include "ray-train-dlc.hasUserCode" .root }}{{ $known = append $known "code" }}{{ end -}}
-{{- if .root.Values.training.storage.claimName }}{{ $known = append $known "storage" }}{{ end -}}
-{{- end -}}
+{{- $role := empty $chart | ternary "submitter" "worker" -}}
+{{- range include "ray-train-dlc.allVolumes" (dict "root" .root "role" $role "fields" $fields) | fromJsonArray }}{{ $known = append $known .name }}{{ end -}}
 {{- $devices := list -}}
 {{- $general := list -}}
 {{- if ne .place "job.submitter" }}{{ range .root.Values.common.volumes }}{{ $general = append $general .name }}{{ end }}{{ end -}}
@@ -58,7 +55,6 @@ ERROR: {{ $key }}: {{ .name }} is a folder of the node (hostPath), which Pod Sec
 {{- if ne (len (omit . "name")) 1 }}
 ERROR: {{ $key }}: {{ .name }} has {{ len (omit . "name") }} kinds ({{ omit . "name" | keys | sortAlpha | join ", " }}); give exactly one, such as persistentVolumeClaim
 {{- end }}
-{{- $known = append $known .name }}
 {{- if or .persistentVolumeClaim .ephemeral }}{{ $devices = append $devices .name }}{{ end }}
 {{- end }}
 {{- $names := list }}{{ range $fields.volumes }}{{ $names = append $names .name }}{{ end }}
@@ -145,7 +141,7 @@ ERROR: {{ include "ray-train-dlc.check.from" (merge (dict "field" "dnsPolicy") $
 {{/* The operator gives the head's Service a port for each of its container, all of them TCP, and each container the port for metrics. */}}
 {{- define "ray-train-dlc.check.containers.ports" -}}
 {{- $head := eq .place "head" -}}
-{{- $own := $head | ternary (dict "gcs-server" 6379 "dashboard" 8265 "client" 10001 "metrics" 8080) (dict "metrics" 8080) -}}
+{{- $own := include "ray-train-dlc.rayPorts" .place | fromJson -}}
 {{- $key := include "ray-train-dlc.check.from" (merge (dict "field" "ports") .) -}}
 {{- $names := list -}}
 {{- $numbers := list -}}

@@ -72,7 +72,7 @@ The operator appends a port for each of the head's container, all of them TCP an
 and each number once: dict "ports" […] "own" […], those of the Service and of the container.
 */}}
 {{- define "ray-train-dlc.check.network.ports" -}}
-{{- $names := dict "gcs-server" 6379 "dashboard" 8265 "client" 10001 "metrics" 8080 -}}
+{{- $names := include "ray-train-dlc.rayPorts" "head" | fromJson -}}
 {{- range .own }}{{ $_ := set $names (.name | default (printf "%d-port" (int64 .containerPort))) (int64 .containerPort) }}{{ end -}}
 {{- $numbers := dict -}}
 {{- range $name, $number := $names }}{{ $_ := set $numbers (toString $number) $name }}{{ end -}}

@@ -125,6 +125,15 @@ one of them can speak for all. Groups without ranks only serve (Ray Data on CPU 
 {{- if gt (int64 .gpus) 0 -}}{{ int64 .gpus }}{{- else -}}{{ int64 .processesPerNode }}{{- end -}}
 {{- end -}}
 
+{{/* Fewest and most nodes of a group where the autoscaler runs: what is given, else `replicas`. */}}
+{{- define "ray-train-dlc.minReplicas" -}}
+{{- kindIs "invalid" .minReplicas | ternary .replicas .minReplicas | int64 -}}
+{{- end -}}
+
+{{- define "ray-train-dlc.maxReplicas" -}}
+{{- .maxReplicas | default .replicas | int64 -}}
+{{- end -}}
+
 {{/* Requests and limits, one map for both: dict "resources" {…} "extraResources" {…} "gpus" 4 "efa" 1. */}}
 {{- define "ray-train-dlc.resources" -}}
 {{- $all := dict -}}

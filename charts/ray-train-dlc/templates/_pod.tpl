@@ -65,7 +65,7 @@ affinity:
 initContainers:
   {{- toYaml . | nindent 2 }}
 {{- end }}
-{{- with concat (include "ray-train-dlc.volumes" . | fromYamlArray) ($fields.volumes | default list) }}
+{{- with include "ray-train-dlc.allVolumes" . | fromJsonArray }}
 volumes:
   {{- toYaml . | nindent 2 }}
 {{- end }}
@@ -163,13 +163,20 @@ one have left) and `placement`.
 {{- toJson $affinity -}}
 {{- end -}}
 
+{{/* Ports that Ray listens on in a pod of this role, as JSON: name to number. */}}
+{{- define "ray-train-dlc.rayPorts" -}}
+{{- $ports := dict "metrics" 8080 -}}
+{{- if eq . "head" }}{{ $ports = merge $ports (dict "gcs-server" 6379 "dashboard" 8265 "client" 10001) }}{{ end -}}
+{{- toJson $ports -}}
+{{- end -}}
+
 {{/* Ports of the container, as JSON; the operator adds the one for metrics. A given one takes the place of ours with the same name. */}}
 {{- define "ray-train-dlc.ports" -}}
 {{- $ports := list -}}
 {{- $given := list -}}
 {{- range .fields.ports -}}{{- $given = append $given (.name | default "") -}}{{- end -}}
 {{- if eq .role "head" -}}
-{{- range $name, $port := dict "gcs-server" 6379 "dashboard" 8265 "client" 10001 -}}
+{{- range $name, $port := omit (include "ray-train-dlc.rayPorts" .role | fromJson) "metrics" -}}
 {{- if not (has $name $given) -}}
 {{- $ports = append $ports (dict "name" $name "containerPort" $port) -}}
 {{- end -}}

@@ -50,8 +50,8 @@ workerGroupSpecs:
   - groupName: {{ $name | quote }}
     {{- if $root.Values.cluster.autoscaling.enabled }}
     {{- /* No `replicas`: the autoscaler owns it. */}}
-    minReplicas: {{ kindIs "invalid" $group.minReplicas | ternary $group.replicas $group.minReplicas | int64 }}
-    maxReplicas: {{ $group.maxReplicas | default $group.replicas | int64 }}
+    minReplicas: {{ include "ray-train-dlc.minReplicas" $group }}
+    maxReplicas: {{ include "ray-train-dlc.maxReplicas" $group }}
     {{- if not (kindIs "invalid" $group.idleTimeoutSeconds) }}
     idleTimeoutSeconds: {{ int64 $group.idleTimeoutSeconds }}
     {{- end }}

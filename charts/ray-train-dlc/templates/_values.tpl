@@ -93,8 +93,12 @@ A value as Kubernetes writes it, without what the API would not keep, as a JSON 
 lists those are the empty maps, "", 0 and false of some fields; the others tell them from nothing. What is free, such as labels, keeps them.
 */}}
 {{- define "ray-train-dlc.tidy" -}}
+{{- include "ray-train-dlc.tidied" (list (first .) (include "ray-train-dlc.pruned" (last .) | fromJsonArray | first)) -}}
+{{- end -}}
+
+{{- define "ray-train-dlc.tidied" -}}
 {{- $field := first . -}}
-{{- $value := include "ray-train-dlc.pruned" (last .) | fromJsonArray | first -}}
+{{- $value := last . -}}
 {{- $probe := list "failureThreshold" "initialDelaySeconds" "periodSeconds" "successThreshold" "timeoutSeconds" -}}
 {{- $container := list "workingDir" -}}
 {{- $zeros := dict "env" (list "value") "extraContainer" $container "initContainers" $container "livenessProbe" $probe "ports" (list "hostIP" "hostPort") "readinessProbe" $probe "sidecarContainers" $container "startupProbe" $probe "tolerations" (list "effect" "key" "operator" "value") "volumeMounts" (list "subPath" "subPathExpr") -}}
@@ -108,7 +112,7 @@ lists those are the empty maps, "", 0 and false of some fields; the others tell 
 {{- if and (eq $field "resourceFieldRef") (not $value.divisor) }}{{ $_ := set $value "divisor" "0" }}{{ end -}}
 {{- if and (eq $field "volumeClaimTemplate") (not $value.metadata) }}{{ $_ := set $value "metadata" dict }}{{ end -}}
 {{- range $key := keys $value -}}
-{{- $item := include "ray-train-dlc.tidy" (list $key (get $value $key)) | fromJsonArray | first -}}
+{{- $item := include "ray-train-dlc.tidied" (list $key (get $value $key)) | fromJsonArray | first -}}
 {{- $_ := set $value $key $item -}}
 {{- if empty $item -}}
 {{- if or (has $key $own) (and (kindIs "bool" $item) (has $key $switches)) (and (kindIs "map" $item) (has $key $maps)) -}}
@@ -120,7 +124,7 @@ lists those are the empty maps, "", 0 and false of some fields; the others tell 
 {{- end -}}
 {{- else if kindIs "slice" $value -}}
 {{- $items := list -}}
-{{- range $value }}{{ $items = append $items (include "ray-train-dlc.tidy" (list $field .) | fromJsonArray | first) }}{{ end -}}
+{{- range $value }}{{ $items = append $items (include "ray-train-dlc.tidied" (list $field .) | fromJsonArray | first) }}{{ end -}}
 {{- $value = $items -}}
 {{- end -}}
 {{- list $value | toJson -}}

@@ -40,6 +40,11 @@
 {{- end }}
 {{- end -}}
 
+{{/* With those that are given, as JSON. */}}
+{{- define "ray-train-dlc.allVolumes" -}}
+{{- concat (include "ray-train-dlc.volumes" . | fromYamlArray) (.fields.volumes | default list) | toJson -}}
+{{- end -}}
+
 {{- define "ray-train-dlc.volumeMounts" -}}
 {{- $training := .root.Values.training -}}
 {{- if ne .role "submitter" }}
