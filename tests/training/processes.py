@@ -121,6 +121,11 @@ def finish(processes: list[Process], seconds: float = 120) -> list[int]:
     return [process.wait(seconds) for process in processes]
 
 
+def outputs(processes: list[Process]) -> str:
+    """What every rank said: one that fails alone says why in its own log."""
+    return "\n".join(f"rank {rank}:\n{process.output()}" for rank, process in enumerate(processes))
+
+
 def record(run_path: Path) -> dict[str, Any]:
     """The run record."""
     content: dict[str, Any] = json.loads((run_path / "run.json").read_text(encoding="utf-8"))

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.training.conftest import require
-from tests.training.processes import TRAIN, Started, finish, losses, record
+from tests.training.processes import TRAIN, Started, finish, losses, outputs, record
 from tests.training.raycluster import FLAGS, WAIT, Cluster, running_head
 from training import config
 from training.cluster import rank_resources, wait_for_cluster
@@ -103,7 +103,7 @@ def test_cpu_trains_where_gpus_and_efa_are_promised(tmp_path: Path, started: Sta
     places = tuple({"LOCAL_RANK": str(r), "LOCAL_WORLD_SIZE": "2", "GROUP_RANK": "0"} for r in range(2))
     flags = (*FLAGS, "--steps=8", "--device=cpu", f"--run-path={path}")
     ranks = started.ranks(tmp_path, flags, places, **GPU_NODES, **EFA)
-    assert finish(ranks) == [0, 0], ranks[0].output()
+    assert finish(ranks) == [0, 0], outputs(ranks)
     assert [rank.output().splitlines().count(SAID) for rank in ranks] == [1, 0]
     assert "(cpu, full sharding)" in ranks[0].output()
     assert losses(path)[-1] < losses(path)[0] - 1

@@ -23,6 +23,7 @@ from tests.training.processes import (
     complete_steps,
     finish,
     losses,
+    outputs,
     record,
     until,
 )
@@ -97,7 +98,7 @@ def test_a_killed_run_of_two_ranks_goes_on_with_the_losses_of_an_undisturbed_one
     (half / "__0_0.distcp").write_bytes(b"half")
 
     again = started.ranks(tmp_path, flags(path), ONE_NODE)
-    assert finish(again) == [0, 0], again[0].output()
+    assert finish(again) == [0, 0], outputs(again)
     assert f"resumed at step {reached} from {path}/checkpoints/step_{reached:08d}" in again[0].output()
     assert losses(path) == CLOSE(reference[1], abs=1e-5)
     assert [a["resumedAt"] for a in record(path)["run"]["attempts"]] == [0, reached]
@@ -113,7 +114,7 @@ def test_hybrid_sharding_of_four_ranks_goes_on_from_another_runs_checkpoint(
     shutil.rmtree(source / "checkpoints" / "step_00000024")
     more = ("--micro-batch-size=2", "--activation-checkpointing=alternate")
     four = started.ranks(tmp_path, flags(tmp_path / "run", STEPS, *more), TWO_NODES, RTD_RESUME_FROM="source")
-    assert finish(four) == [0] * 4, four[0].output()
+    assert finish(four) == [0] * 4, outputs(four)
     assert "4 ranks on 2 nodes (cpu, hsdp sharding)" in four[0].output()
     steps = {s["step"]: s["loss"] for s in record(tmp_path / "run")["steps"]}
     assert sorted(steps) == [21, 22, 23, 24]
@@ -173,7 +174,7 @@ def test_uneven_nodes_end_with_5_on_every_rank_and_are_refused_again(tmp_path: P
     )
     path = tmp_path / "run"
     ranks = started.ranks(tmp_path, flags(path), places)
-    assert finish(ranks) == [5, 5, 5], ranks[0].output()
+    assert finish(ranks) == [5, 5, 5], outputs(ranks)
     assert "uneven layout: ranks per node are 2 on" in ranks[0].output()
     assert json.loads((path / "refused.json").read_text())["code"] == 5
     again = started.start((*TRAIN, "--num-workers=0", *flags(path)), tmp_path / "again")
@@ -186,7 +187,7 @@ def test_a_run_path_that_is_not_shared_ends_with_4_and_names_the_blind_rank(tmp_
     places = tuple({**place, "RTD_RUN_PATH": str(tmp_path / f"disk{r}")} for r, place in enumerate(ONE_NODE))
     common = {"RTD_STORAGE_KIND": "pvc", "HOSTNAME": "pod"}
     ranks = started.ranks(tmp_path, FLAGS, places, **common)
-    assert finish(ranks) == [4, 4], ranks[0].output()
+    assert finish(ranks) == [4, 4], outputs(ranks)
     assert f"{tmp_path}/disk0 is not one shared folder: not seen there by rank 1" in ranks[0].output()
 
 
@@ -230,7 +231,7 @@ def test_a_damaged_checkpoint_ends_all_ranks_with_one_sentence(
     else:
         (part if damage == "no part" else index).unlink()
     ranks = started.ranks(tmp_path, flags(path, STEPS + 2), ONE_NODE)
-    assert finish(ranks, 60) == [1, 1], ranks[0].output() + ranks[1].output()
+    assert finish(ranks, 60) == [1, 1], outputs(ranks)
     said = [line for line in ranks[0].output().splitlines() if str(folder) in line and "remove this folder" in line]
     assert len(said) == 1, ranks[0].output()
     assert "Traceback" not in "".join(rank.output() for rank in ranks)

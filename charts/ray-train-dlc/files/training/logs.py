@@ -37,7 +37,6 @@ GRACE_S = 20.0  # and after a request to stop, whose grace period the checkpoint
 RESERVE_S = 5.0  # for the index, and for the way from here to the exit code
 WRITERS = 4  # nodes at a time: each may hold one file in the driver's memory
 ATTEMPT = re.compile(r"\d{8}T\d{6}Z(-\d+)?")
-THREAD = "copy of the logs"
 
 _WORKER = re.compile(r"worker-([0-9a-f]+)-(?:([0-9a-f]+)-)?(\d+)\.(?:out|err)")
 # Ray begins a worker's files with lines for its own log monitor.
@@ -224,7 +223,7 @@ class Attempt:
             except Exception as error:  # whatever it is, the training has ended as it has
                 copy.problem = f"{type(error).__name__}: {error}"
 
-        thread = threading.Thread(target=guarded, name=THREAD, daemon=True)
+        thread = threading.Thread(target=guarded, daemon=True)
         if self._left() > RESERVE_S:
             thread.start()
             while thread.is_alive() and self._left() > 0:
@@ -361,8 +360,3 @@ def _submission(environ: Mapping[str, str]) -> str:
         case {"metadata": {"job_submission_id": str(submission)}}:
             return submission
     return ""
-
-
-def still_copying() -> bool:
-    """Whether an abandoned copy still hangs in its storage: libraries wait for such threads when a process exits."""
-    return any(thread.name == THREAD for thread in threading.enumerate())

@@ -22,14 +22,16 @@ checkpoint.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import dataclasses
+import faulthandler
 import inspect
 import os
 import signal
 import sys
 from pathlib import Path
 
-from training import checkpoint, config, logs, metrics
+from training import checkpoint, config, metrics
 from training.contract import Contract, ContractError, Exit, RunEndError
 from training.loop import Ending, Hooks, Job, run
 from training.storage import Storage
@@ -196,9 +198,11 @@ if __name__ == "__main__":
     # The module again, under its own name: Ray's workers can import that one, and not `__main__`.
     from training.train import main as _main
 
+    faulthandler.enable()  # a rank that C++ code aborts says where
     code = _main()
-    if logs.still_copying():  # in a storage that does not answer; it must not keep this process
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(code)
-    sys.exit(code)
+    # Not by the interpreter's own end: a thread of gloo, of torch or of a copy into a storage that does not answer may
+    # still run, and one that meets a dying interpreter aborts the process, after a run that has finished.
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError):
+            stream.flush()
+    os._exit(code)
