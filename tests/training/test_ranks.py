@@ -82,6 +82,20 @@ def test_a_finished_run_ends_at_once_and_other_settings_are_refused(
     assert record(path)["run"]["state"] == "finished"
 
 
+def test_a_finished_run_exits_with_its_code_whatever_the_end_of_the_interpreter_would_do(
+    tmp_path: Path, started: Started
+) -> None:
+    """A thread of gloo that meets a dying interpreter aborts it, seldom; this hook does so each time."""
+    code = (
+        "import atexit, os, runpy, sys; atexit.register(os.abort)\n"
+        f"sys.argv[1:] = ['--num-workers=0', '--steps=1', '--run-path={tmp_path}/run']\n"
+        "runpy.run_module('training.train', run_name='__main__')"
+    )
+    process = started.start((sys.executable, "-c", code), tmp_path / "log")
+    assert process.wait() == 0, process.output()
+    assert process.output().endswith(f"run path: {tmp_path}/run\n")
+
+
 def test_a_killed_run_of_two_ranks_goes_on_with_the_losses_of_an_undisturbed_one(
     reference: tuple[Path, list[float]], tmp_path: Path, started: Started
 ) -> None:

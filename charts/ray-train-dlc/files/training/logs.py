@@ -223,7 +223,7 @@ class Attempt:
             except Exception as error:  # whatever it is, the training has ended as it has
                 copy.problem = f"{type(error).__name__}: {error}"
 
-        thread = threading.Thread(target=guarded, daemon=True)
+        thread = threading.Thread(target=guarded, name="copy of the logs", daemon=True)
         if self._left() > RESERVE_S:
             thread.start()
             while thread.is_alive() and self._left() > 0:
