@@ -108,7 +108,7 @@ def _region(found: InstanceType) -> str:
 
 def _batch(preset: str, ranks: int) -> int | None:
     """A batch size that divides among the ranks, near the preset's; None when the preset's own does."""
-    usual = build(preset).run.global_batch_size
+    usual = build(preset).batch.global_batch_size
     return None if usual % ranks == 0 else -(-usual // ranks) * ranks
 
 

@@ -55,7 +55,7 @@ def world_size(ctx: Context) -> Iterator[Finding]:
         return
     if training.preset not in preset_names() or check_args(training.preset, training.args):
         return
-    problem = check_world_size(build(training.preset, training.args).run, ranks)
+    problem = check_world_size(build(training.preset, training.args).batch, ranks)
     if problem is not None:
         yield ctx.in_environment(
             "RTD109",
