@@ -41,9 +41,11 @@ def projected(*sources: dict[str, Any]) -> dict[str, Any]:
     return job("common.volumes", [{"name": "a", "projected": {"sources": list(sources)}}])
 
 
-def claim(metadata: dict[str, Any] | None = None, modes: tuple[str, ...] = ("ReadWriteOnce",)) -> dict[str, Any]:
+def claim(
+    metadata: dict[str, Any] | None = None, modes: tuple[str, ...] = ("ReadWriteOnce",), storage: str | int = "1Gi"
+) -> dict[str, Any]:
     template: dict[str, Any] = {"metadata": metadata} if metadata else {}
-    template["spec"] = {"accessModes": list(modes), "resources": {"requests": {"storage": "1Gi"}}}
+    template["spec"] = {"accessModes": list(modes), "resources": {"requests": {"storage": storage}}}
     return job("head.volumes", [{"name": "a", "ephemeral": {"volumeClaimTemplate": template}}])
 
 
@@ -206,6 +208,10 @@ REFUSED: dict[str, tuple[dict[str, Any], list[str]]] = {
     "name of a claim for each pod": (
         claim({"name": "a"}),
         ["head.volumes.0.ephemeral.volumeClaimTemplate.metadata", "name"],
+    ),
+    "claim of no size": (
+        claim(storage=0),
+        ["head.volumes.0.ephemeral.volumeClaimTemplate.spec.resources.requests.storage", "0", "100Gi"],
     ),
     "one pod and one node": (
         claim(modes=("ReadWriteOncePod", "ReadWriteOnce")),

@@ -141,6 +141,13 @@ ERROR: {{ $at }}: {{ keys $value | sortAlpha | join ", " }} in one source; give 
 {{- with omit ($value.metadata | default dict) "annotations" "labels" }}
 ERROR: {{ $at }}.metadata: {{ keys . | sortAlpha | join ", " }} would be Kubernetes' own choice; give labels and annotations only
 {{- end }}
+{{- range $kind, $quantities := $value.spec.resources | default dict }}
+{{- with $quantities }}
+{{- if and (hasKey . "storage") (eq (include "ray-train-dlc.amount" .storage | float64) 0.0) }}
+ERROR: {{ $at }}.spec.resources.{{ $kind }}.storage: {{ toJson .storage }} is no size of a volume; set one such as 100Gi
+{{- end }}
+{{- end }}
+{{- end }}
 {{- else if eq .key "securityContext" }}
 {{- if and $value.privileged (eq (toJson $value.allowPrivilegeEscalation) "false") }}
 ERROR: {{ $at }}: privileged next to allowPrivilegeEscalation: false, which a privileged container cannot keep; remove one of them
