@@ -85,13 +85,18 @@ class Started:
         return self.processes[-1]
 
     def ranks(
-        self, folder: Path, flags: tuple[str, ...], places: tuple[Mapping[str, str], ...], **env: str
+        self,
+        folder: Path,
+        flags: tuple[str, ...],
+        places: tuple[Mapping[str, str], ...],
+        command: tuple[str, ...] = (*TRAIN, "--num-workers=0"),
+        **env: str,
     ) -> list[Process]:
         """Start the ranks of one training as torchrun would; `places`: variables of each rank beyond the usual ones."""
         port = str(free_port())
         return [
             self.start(
-                (*TRAIN, "--num-workers=0", *flags),
+                (*command, *flags),
                 folder / f"rank{rank}.log",
                 **env,
                 **{

@@ -11,6 +11,7 @@ import pytest
 
 from tests.training.processes import ROOT, environment
 from training import config
+from training.options import PARTS
 from training.train import main, parser
 
 
@@ -34,7 +35,7 @@ def test_every_field_has_a_description_and_a_flag_that_shows_it() -> None:
 
 
 def test_names_are_unique_over_the_parts_of_a_configuration() -> None:
-    names = [f.name for part in (config.ModelShape, config.RunOptions) for f in dataclasses.fields(part)]
+    names = [f.name for part in PARTS.values() for f in dataclasses.fields(part)]
     assert names == config.argument_names()
     assert len(names) == len(set(names))
 
@@ -49,8 +50,9 @@ def test_flags_come_over_the_preset_and_take_both_spellings_of_true() -> None:
     given = vars(parser().parse_args(["--steps=7", "--learning-rate=1e-4", "--compile", "--tied=false"]))
     flags = {name: given[name] for name in ("steps", "learning_rate", "compile", "tied")}
     built = config.build("qwen2.5-1.5b", flags, from_text=True)
-    assert (built.run.steps, built.run.learning_rate, built.run.compile, built.model.tied) == (7, 1e-4, True, False)
-    assert built.run.sequence_length == 2048
+    assert (built.schedule.steps, built.optimizer.learning_rate) == (7, 1e-4)
+    assert (built.parallel.compile, built.model.tied) == (True, False)
+    assert built.batch.sequence_length == 2048
     assert "layers" not in given  # a flag that is not given leaves the preset's value
 
 
@@ -59,8 +61,8 @@ def test_flags_come_over_the_preset_and_take_both_spellings_of_true() -> None:
     [
         ({"sequence_lenght": 8}, ("sequence_lenght", "no such argument; did you mean sequence_length?")),
         ({"sequence-length": 8}, ("sequence-length", "no such argument; did you mean sequence_length?")),
-        ({"steps": 0}, ("steps", "must be 1 or more, not 0")),
-        ({"steps": -3}, ("steps", "must be 1 or more, not -3")),
+        ({"steps": 0}, ("steps", "0 steps train nothing, and export is none; set one of them")),
+        ({"steps": -3}, ("steps", "must be 0 or more, not -3")),
         ({"steps": "30"}, ("steps", "must be a whole number, not '30'")),
         ({"steps": True}, ("steps", "must be a whole number, not true")),
         ({"steps": 3.5}, ("steps", "must be a whole number, not 3.5")),
@@ -73,7 +75,7 @@ def test_flags_come_over_the_preset_and_take_both_spellings_of_true() -> None:
         ({"checkpoint_every": -1}, ("checkpoint_every", "must be 0 or more, not -1")),
         (
             {"sharding": "hspd"},
-            ("sharding", "must be one of auto, full, hsdp, not 'hspd'; did you mean hsdp?"),
+            ("sharding", "must be one of auto, full, zero2, hpz, hsdp, not 'hspd'; did you mean hsdp?"),
         ),
         ({"heads": 5}, ("heads", "hidden_size 64 is not a multiple of heads 5")),
         ({"hidden_size": 66}, ("hidden_size", "hidden_size 66 is not a multiple of heads 4")),
@@ -82,6 +84,29 @@ def test_flags_come_over_the_preset_and_take_both_spellings_of_true() -> None:
             ("hidden_size", "hidden_size / heads is 3; rotary positions need an even number"),
         ),
         ({"kv_heads": 3}, ("kv_heads", "heads 4 is not a multiple of kv_heads 3")),
+        (
+            {"unit_parameters": 1000},
+            (
+                "unit_parameters",
+                "unit_parameters puts embedding and output layer into two units, and tied weights cannot be split; "
+                "set tied to false, or unit_parameters to 0",
+            ),
+        ),
+        (
+            {"unit_parameters": 1000, "tied": False, "compile": True},
+            (
+                "unit_parameters",
+                "unit_parameters cuts inside the layers, which compile takes as wholes; set one of them only",
+            ),
+        ),
+        (
+            {"unit_parameters": 1000, "tied": False, "activation_checkpointing": "full"},
+            (
+                "unit_parameters",
+                "unit_parameters cuts inside the layers, where activation_checkpointing would gather them twice; "
+                "set one of them to none",
+            ),
+        ),
     ],
 )
 def test_check_args_names_what_is_wrong(args: dict[str, object], expected: tuple[str, str]) -> None:
@@ -89,7 +114,7 @@ def test_check_args_names_what_is_wrong(args: dict[str, object], expected: tuple
 
 
 def test_check_args_gives_all_problems_and_never_raises() -> None:
-    found = config.check_args("tiny", {"steps": 0, "nonsense": 1, "kv_heads": 3, 5: 5})  # type: ignore[dict-item]
+    found = config.check_args("tiny", {"steps": -1, "nonsense": 1, "kv_heads": 3, 5: 5})  # type: ignore[dict-item]
     assert [name for name, _ in found] == ["steps", "nonsense", "5", "kv_heads"]
     assert config.check_args("large", {})[0][0] == "preset"
 
@@ -100,19 +125,19 @@ def test_numbers_that_yaml_1_1_reads_as_texts_are_numbers() -> None:
 
 
 def test_world_size_must_divide_the_batch() -> None:
-    run = config.build("tiny").run
-    assert config.check_world_size(run, 8) is None
-    message = config.check_world_size(run, 7)
+    batch = config.build("tiny").batch
+    assert config.check_world_size(batch, 8) is None
+    message = config.check_world_size(batch, 7)
     assert message == "global_batch_size 24 is not a multiple of the 7 ranks; take 21 or 28"
-    assert config.check_world_size(run, 36) == "global_batch_size 24 is not a multiple of the 36 ranks; take 36"
+    assert config.check_world_size(batch, 36) == "global_batch_size 24 is not a multiple of the 36 ranks; take 36"
 
 
 def test_wrong_flags_exit_with_2_and_all_of_them_named(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
-        main(["--steps=0", "--sequence-length=x"])
+        main(["--steps=-1", "--sequence-length=x"])
     assert ended.value.code == 2
     text = capsys.readouterr().err
-    assert "--steps: must be 1 or more, not 0" in text
+    assert "--steps: must be 0 or more, not -1" in text
     assert "--sequence-length: must be a whole number, not 'x'" in text
 
 

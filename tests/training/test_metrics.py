@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from training import config, metrics
+from training import config, curves, metrics
 from training.contract import Contract, Exit
-from training.loop import Job
+from training.session import Job
 from training.storage import Storage
 from training.topology import Place
 from training.train import _ended_before
@@ -24,11 +24,6 @@ def record(folder: Path) -> metrics.RunRecord:
 def add(made: metrics.RunRecord, steps: range) -> None:
     for step in steps:
         made.add(step=step, loss=6.0 - 0.1 * step, seconds=0.5, tokens=1000, gradient_norm=1.0, lr=1e-3)
-
-
-def test_the_progress_line_has_the_form_of_the_contract() -> None:
-    line = metrics.progress_line(step=10, steps=30, loss=5.12341, lr=3e-4, tokens_per_second=12345.4, step_time=0.1229)
-    assert line == "step 10/30  loss 5.1234  lr 3.0e-04  tokens/s 12345  step_time 0.123"
 
 
 def test_a_run_that_goes_on_keeps_the_steps_up_to_its_checkpoint(tmp_path: Path) -> None:
@@ -85,7 +80,7 @@ def test_the_curve_is_a_picture_with_axes_and_both_themes(tmp_path: Path, count:
     made = record(tmp_path)
     made.content["data"] = {"entropy": 1.36}
     made.content["steps"] = [{"step": s, "loss": 1.4 + 5 / s} for s in range(1, count + 1)]
-    text = metrics.loss_svg(made.content)
+    text = curves.loss_svg(made.content)
     root = ET.fromstring(text)  # noqa: S314 - our own text
     words = [t.text or "" for t in root.iter("{http://www.w3.org/2000/svg}text")]
     assert "optimiser step" in words
@@ -97,6 +92,21 @@ def test_the_curve_is_a_picture_with_axes_and_both_themes(tmp_path: Path, count:
     points = root.find("{http://www.w3.org/2000/svg}polyline")
     assert (points is not None) == (count > 0)
     assert len(text) < 400_000
+
+
+def test_the_loss_curve_shows_the_held_out_loss_and_the_other_the_throughput(tmp_path: Path) -> None:
+    made = record(tmp_path)
+    add(made, range(1, 31))
+    made.add_validation(10, 5.5)
+    made.add_validation(20, 4.5)
+    made.end("finished", Exit.DONE, "finished")
+    for name, lines, title in (("loss.svg", 2, "Loss"), ("throughput.svg", 1, "Throughput")):
+        root = ET.fromstring((tmp_path / name).read_text())  # noqa: S314 - our own text
+        assert len(root.findall("{http://www.w3.org/2000/svg}polyline")) == lines
+        words = [t.text or "" for t in root.iter("{http://www.w3.org/2000/svg}text")]
+        assert f"{title}, a & b · tiny" in words
+    tips = [t.text for t in root.iter("{http://www.w3.org/2000/svg}title")]
+    assert tips[0] == "step 1: 2000"
 
 
 FINISHED = {"run": {"state": "finished", "started": "a", "ended": "b", "attempts": []}, "configuration": {"steps": 1}}

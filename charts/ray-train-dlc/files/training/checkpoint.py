@@ -125,7 +125,7 @@ def _choose(storage: Storage, config: Config, resume_from: str, say: Callable[[s
             message = f"resume from {resume_from}: no complete checkpoint in {source.path(FOLDER)}"
             # Not lasting: the source may still be training, and this ending costs seconds.
             raise RunEndError(Exit.STORAGE, message, lasting=False)
-        if found.step >= config.run.steps:
+        if found.step >= config.schedule.steps:
             message = f"{source.root} is at step {found.step} already; set steps to more than that to go on from it"
             raise RunEndError(Exit.FAILED, message)
     if found is None:

@@ -7,7 +7,7 @@ import threading
 import time
 
 from training.contract import Exit, RunEndError
-from training.loop import Job
+from training.session import Job
 from training.topology import wants_cuda
 
 
@@ -23,9 +23,9 @@ def wait_for_cluster(job: Job, world_size: int, stop: threading.Event) -> tuple[
     import ray
 
     contract = job.contract
-    wanted = wants_cuda(job.config.run.device, contract)
+    wanted = wants_cuda(job.config.parallel.device, contract)
     # A Ray of this process's own has all that it will ever have.
-    limit = job.config.run.start_timeout if os.environ.get("RAY_ADDRESS") else 0
+    limit = job.config.limits.start_timeout if os.environ.get("RAY_ADDRESS") else 0
     deadline, said = time.monotonic() + limit, time.monotonic()
     while True:
         alive = [n["Resources"] for n in ray.nodes() if n["Alive"]]

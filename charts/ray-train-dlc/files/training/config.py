@@ -1,8 +1,4 @@
-"""Every setting of a training: names, types, limits, presets. Standard library only.
-
-One source for three users: the dataclass fields below are the flags of `python -m training.train`, the keys of
-`training.args` in an environment file, and the `configuration` of a run record. The text under a field is its help.
-"""
+"""The settings of one training: presets, flags and `training.args` resolved and checked. Standard library only."""
 
 from __future__ import annotations
 
@@ -17,99 +13,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-MOST = 1_000_000_000  # bound of a number without one of its own: JSON and Helm carry it exactly
-
-
-def option(
-    default: Any, *, low: float | None = None, high: float = MOST, choices: tuple[str, ...] = (), fixed: bool = False
-) -> Any:
-    """A dataclass field with limits.
-
-    Args:
-        low, high: inclusive bounds of a number.
-        choices: the allowed texts.
-        fixed: a run that goes on from its own checkpoint must keep this value, or its losses would mean something else.
-    """
-    return dataclasses.field(default=default, metadata={"low": low, "high": high, "choices": choices, "fixed": fixed})
-
-
-@dataclass(frozen=True)
-class ModelShape:
-    """Shape of a Qwen2.5 decoder. All of it must stay the same while a run goes on."""
-
-    vocab_size: int = option(512, low=128, fixed=True)
-    """Number of token ids, which is the number of rows of the embedding."""
-    hidden_size: int = option(64, low=8, fixed=True)
-    """Width of the residual stream, in elements; a multiple of `heads`."""
-    intermediate_size: int = option(192, low=8, fixed=True)
-    """Width of the gated feed-forward layer, in elements."""
-    layers: int = option(2, low=1, fixed=True)
-    """Number of decoder layers; each one is a sharding unit of FSDP2."""
-    heads: int = option(4, low=1, fixed=True)
-    """Number of query heads per layer."""
-    kv_heads: int = option(2, low=1, fixed=True)
-    """Number of key and value heads per layer (grouped-query attention); divides `heads`."""
-    rope_theta: float = option(1_000_000.0, low=1.0, high=1e15, fixed=True)
-    """Base of the rotary position frequencies."""
-    norm_eps: float = option(1e-6, low=0.0, high=1.0, fixed=True)
-    """Constant added to the variance in every RMSNorm."""
-    tied: bool = option(True, fixed=True)
-    """The output layer uses the embedding's weights."""
-
-
-@dataclass(frozen=True)
-class RunOptions:
-    """What is done with the model: length, batch, optimiser, sharding, checkpoints."""
-
-    steps: int = option(60, low=1)
-    """Optimiser steps of the whole run. May grow when a run goes on; the learning rate then follows the longer run."""
-    sequence_length: int = option(128, low=8, high=131_072, fixed=True)
-    """Tokens per sequence."""
-    global_batch_size: int = option(24, low=1, fixed=True)
-    """Sequences per optimiser step over all ranks; a multiple of the number of ranks."""
-    micro_batch_size: int = option(8, low=1)
-    """At most this many sequences per rank in one forward pass; the rest of the rank's share is accumulated."""
-    learning_rate: float = option(3e-3, low=0.0, high=1.0, fixed=True)
-    """Peak learning rate of AdamW."""
-    warmup_fraction: float = option(0.1, low=0.0, high=1.0, fixed=True)
-    """Share of `steps` in which the learning rate rises from zero to its peak."""
-    schedule: str = option("cosine", choices=("cosine", "linear", "constant"), fixed=True)
-    """Course of the learning rate after the warm-up."""
-    final_lr_fraction: float = option(0.1, low=0.0, high=1.0, fixed=True)
-    """Learning rate at the last step as a share of the peak; without effect when `schedule` is constant."""
-    beta1: float = option(0.9, low=0.0, high=0.9999, fixed=True)
-    """AdamW's decay of the first moment."""
-    beta2: float = option(0.95, low=0.0, high=0.99999, fixed=True)
-    """AdamW's decay of the second moment."""
-    weight_decay: float = option(0.1, low=0.0, high=1.0, fixed=True)
-    """AdamW's weight decay, applied to matrices only: norms and biases are left out."""
-    gradient_clip: float = option(1.0, low=0.0, fixed=True)
-    """Largest norm of the gradient over all parameters; 0 switches clipping off."""
-    seed: int = option(1234, low=0, high=2**31 - 1, fixed=True)
-    """Seed of the initial weights and of the data; both are the same for every number of ranks."""
-    device: str = option("auto", choices=("auto", "cuda", "cpu"))
-    """What the ranks compute on: `cuda` needs a GPU for each of them; `cpu` leaves GPUs alone and talks over gloo, to
-    try out a cluster; `auto` is cuda where the nodes have GPUs, else cpu."""
-    sharding: str = option("auto", choices=("auto", "full", "hsdp"))
-    """`full` shards over all ranks; `hsdp` shards inside a node and replicates across nodes, which sends less over the
-    network and needs more memory; `auto` is hsdp when there are several nodes with several ranks each, else full."""
-    reduce_dtype: str = option("bfloat16", choices=("bfloat16", "float32"))
-    """Number format in which gradients travel between GPUs; weights and optimiser states are always float32. On CPU
-    everything is float32."""
-    activation_checkpointing: str = option("none", choices=("none", "alternate", "full"))
-    """Layers whose activations are computed again in the backward pass instead of kept: none, every second one, all."""
-    compile: bool = option(False)
-    """Compile each decoder layer with torch.compile; the first step then takes minutes longer."""
-    loss_chunk: int = option(1024, low=1)
-    """Rows (tokens) of logits held at once by the loss; bounds its memory to about 12 bytes × `vocab_size` × this."""
-    checkpoint_every: int = option(20, low=0)
-    """Steps between two checkpoints; 0 leaves only those at the end and on a stop."""
-    keep_checkpoints: int = option(2, low=1)
-    """How many of the newest checkpoints are kept."""
-    log_every: int = option(10, low=1)
-    """Steps between two progress lines."""
-    start_timeout: int = option(300, low=1)
-    """Seconds to wait until the Ray cluster has the nodes, CPUs and GPUs that this run needs."""
+from training.options import PARTS, Batch, Checkpoints, Limits, ModelShape, Optimizer, Parallel, Reports, Schedule
 
 
 @dataclass(frozen=True)
@@ -118,24 +22,36 @@ class Config:
 
     preset: str
     model: ModelShape
-    run: RunOptions
+    batch: Batch
+    schedule: Schedule
+    optimizer: Optimizer
+    parallel: Parallel
+    checkpoints: Checkpoints
+    reports: Reports
+    limits: Limits
 
     def as_dict(self) -> dict[str, Any]:
-        """All settings in one flat mapping; the names are unique over both parts."""
-        return {"preset": self.preset, **dataclasses.asdict(self.model), **dataclasses.asdict(self.run)}
+        """All settings in one flat mapping; the names are unique over all parts."""
+        flat: dict[str, Any] = {"preset": self.preset}
+        for part in PARTS:
+            flat |= dataclasses.asdict(getattr(self, part))
+        return flat
 
 
+QWEN_1_5B = {
+    "vocab_size": 151_936,
+    "hidden_size": 1536,
+    "intermediate_size": 8960,
+    "layers": 28,
+    "heads": 12,
+    "kv_heads": 2,
+}
 PRESETS: dict[str, dict[str, Any]] = {
     # Seconds on two CPU cores: for tests, for a first look, for a new cluster.
     "tiny": {},
     # Exact shape of Qwen2.5-1.5B; batch and recomputation are chosen for 8 × L4 (24 GB).
     "qwen2.5-1.5b": {
-        "vocab_size": 151_936,
-        "hidden_size": 1536,
-        "intermediate_size": 8960,
-        "layers": 28,
-        "heads": 12,
-        "kv_heads": 2,
+        **QWEN_1_5B,
         "steps": 1000,
         "sequence_length": 2048,
         "global_batch_size": 32,
@@ -144,6 +60,27 @@ PRESETS: dict[str, dict[str, Any]] = {
         "activation_checkpointing": "full",
         "checkpoint_every": 200,
     },
+    # What `training/ray-train` of aws-samples/sample-aws-deep-learning-containers trains, to compare: 128 tokens a rank
+    # on 2 × 4 ranks, all in bfloat16, FSDP1 with `size_based_auto_wrap_policy(1e7)`, which separates the output layer
+    # from the embedding (1,777,088,000 parameters). Its batch measures the network, not the GPUs.
+    "aws-sample": {
+        **QWEN_1_5B,
+        "tied": False,
+        "steps": 100,
+        "sequence_length": 128,
+        "global_batch_size": 8,
+        "micro_batch_size": 1,
+        "learning_rate": 2e-5,
+        "schedule": "constant",
+        "warmup_fraction": 0.0,
+        "beta2": 0.999,
+        "weight_decay": 0.01,
+        "gradient_clip": 0.0,
+        "precision": "bfloat16",
+        "sharding": "full",
+        "unit_parameters": 10_000_000,
+        "checkpoint_every": 0,
+    },
 }
 
 
@@ -151,7 +88,7 @@ PRESETS: dict[str, dict[str, Any]] = {
 def fields() -> dict[str, tuple[dataclasses.Field[Any], type]]:
     """Argument name → (field, type), in the order of the classes."""
     found: dict[str, tuple[dataclasses.Field[Any], type]] = {}
-    for owner in (ModelShape, RunOptions):
+    for owner in PARTS.values():
         types = typing.get_type_hints(owner)
         found.update({f.name: (f, types[f.name]) for f in dataclasses.fields(owner)})
     return found
@@ -161,7 +98,7 @@ def fields() -> dict[str, tuple[dataclasses.Field[Any], type]]:
 def descriptions() -> dict[str, str]:
     """Argument name → the text under its field, on one line."""
     texts: dict[str, str] = {}
-    for owner in (ModelShape, RunOptions):
+    for owner in PARTS.values():
         body = ast.parse(inspect.getsource(owner)).body[0]
         assert isinstance(body, ast.ClassDef)  # noqa: S101 - the source of a class is a class
         for node, following in zip(body.body, body.body[1:], strict=False):
@@ -196,13 +133,13 @@ def check_args(preset: str, args: Mapping[str, object]) -> list[tuple[str, str]]
     return _resolve(preset, args, from_text=False)[1]
 
 
-def check_world_size(run: RunOptions, world_size: int) -> str | None:
-    """Why `run` cannot be spread over `world_size` ranks, or None."""
-    if world_size >= 1 and run.global_batch_size % world_size == 0:
+def check_world_size(batch: Batch, world_size: int) -> str | None:
+    """Why a step's sequences cannot be spread over `world_size` ranks, or None."""
+    if world_size >= 1 and batch.global_batch_size % world_size == 0:
         return None
-    below = run.global_batch_size // max(world_size, 1) * max(world_size, 1)
+    below = batch.global_batch_size // max(world_size, 1) * max(world_size, 1)
     near = " or ".join(str(n) for n in (below, below + world_size) if n > 0)
-    return f"global_batch_size {run.global_batch_size} is not a multiple of the {world_size} ranks; take {near}"
+    return f"global_batch_size {batch.global_batch_size} is not a multiple of the {world_size} ranks; take {near}"
 
 
 def build(preset: str, args: Mapping[str, object] | None = None, *, from_text: bool = False) -> Config:
@@ -233,12 +170,14 @@ def _resolve(
             problems.append((str(name), message))
         else:
             values[name] = value
-    names = {owner: {f.name for f in dataclasses.fields(owner)} for owner in (ModelShape, RunOptions)}
-    model = ModelShape(**{k: v for k, v in values.items() if k in names[ModelShape]})
-    run = RunOptions(**{k: v for k, v in values.items() if k in names[RunOptions]})
+    parts = {
+        part: owner(**{f.name: values[f.name] for f in dataclasses.fields(owner) if f.name in values})
+        for part, owner in PARTS.items()
+    }
+    config = Config(preset, **parts)
     blamed = {name for name, _ in problems}
-    problems += [(n, m) for n, m in _cross(model, run, tuple(args)) if n not in blamed]
-    return Config(preset, model, run), problems
+    problems += [(n, m) for n, m in _cross(config, tuple(args)) if n not in blamed]
+    return config, problems
 
 
 def _convert(name: object, value: object, *, from_text: bool) -> tuple[Any, str | None]:
@@ -281,8 +220,9 @@ def _shown(value: object) -> str:
     return "a number beyond 64 bits" if isinstance(value, int) and value.bit_length() > 64 else str(value)  # never long
 
 
-def _cross(model: ModelShape, run: RunOptions, given: tuple[str, ...]) -> list[tuple[str, str]]:
+def _cross(config: Config, given: tuple[str, ...]) -> list[tuple[str, str]]:
     """Problems between fields; each is laid to the field that was given, so that its place in a file can be shown."""
+    model, parallel = config.model, config.parallel
 
     def blame(*names: str) -> str:
         return next((name for name in names if name in given), names[0])
@@ -297,4 +237,15 @@ def _cross(model: ModelShape, run: RunOptions, given: tuple[str, ...]) -> list[t
     if model.heads % model.kv_heads:
         message = f"heads {model.heads} is not a multiple of kv_heads {model.kv_heads}"
         problems.append((blame("kv_heads", "heads"), message))
+    if parallel.unit_parameters and model.tied:
+        message = "unit_parameters puts embedding and output layer into two units, and tied weights cannot be split"
+        problems.append((blame("unit_parameters", "tied"), f"{message}; set tied to false, or unit_parameters to 0"))
+    if parallel.unit_parameters and parallel.activation_checkpointing != "none":
+        message = "unit_parameters cuts inside the layers, where activation_checkpointing would gather them twice"
+        problems.append((blame("unit_parameters", "activation_checkpointing"), f"{message}; set one of them to none"))
+    if parallel.unit_parameters and parallel.compile:
+        message = "unit_parameters cuts inside the layers, which compile takes as wholes; set one of them only"
+        problems.append((blame("unit_parameters", "compile"), message))
+    if config.schedule.steps == 0 and config.checkpoints.export == "none":
+        problems.append((blame("steps", "export"), "0 steps train nothing, and export is none; set one of them"))
     return problems

@@ -7,7 +7,6 @@ and the driver's request to stop (a job that is deleted sends SIGTERM to the dri
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import signal
@@ -25,9 +24,10 @@ from training.checkpoint import folder_name
 from training.cluster import wait_for_cluster
 from training.contract import Contract, Exit, RunEndError
 from training.logs import Attempt, Joined
-from training.loop import Ending, Hooks, Job, run
+from training.loop import run
+from training.session import Ending, Hooks, Job
 from training.storage import Storage, is_full
-from training.topology import NO_GPUS, TIMEOUT_S, Place, backend
+from training.topology import NO_GPUS, Place, backend
 
 EXCHANGE_S = 0.5  # how often rank 0 and the driver look into the mailbox
 # A stop request that no rank has picked up for this long meets a run that is not training: it may end at once.
@@ -135,11 +135,11 @@ class RayHooks(Hooks):
             checkpoint_upload_mode=CheckpointUploadMode.NO_UPLOAD,
         )
 
-    def measured(self, *, step: int, loss: float, tokens_per_second: float) -> None:
-        """Export the numbers on Ray's Prometheus endpoint."""
+    def measured(self, **numbers: float) -> None:
+        """Export the numbers on Ray's Prometheus endpoint, as `ray_training_<name>`."""
         from ray.util.metrics import Gauge
 
-        for name, value in (("step", step), ("loss", loss), ("tokens_per_second", tokens_per_second)):
+        for name, value in numbers.items():
             if name not in self._gauges:
                 self._gauges[name] = Gauge(f"training_{name}", tag_keys=("run",))
             self._gauges[name].set(value, tags={"run": self._run_name})
@@ -237,8 +237,7 @@ def _close(storage: Storage, ending: Ending) -> None:
     with suppress(OSError):
         if ending.record:
             # Rank 0 may have written to its own node's disk; what the driver was told is all that outlives it.
-            storage.write(metrics.RECORD, json.dumps(ending.record, indent=1).encode())
-            storage.write(metrics.CURVE, metrics.loss_svg(ending.record).encode())
+            metrics.write(storage, ending.record)
         metrics.close_record(storage, ending.state, ending.code, ending.message)
 
 
@@ -273,7 +272,7 @@ def _train(job: Job, world_size: int, storage: Storage, stop: threading.Event, a
     trainer = TorchTrainer(
         _rank,
         train_loop_config={"job": job, "mailbox": mailbox, "cuda": cuda},
-        torch_config=TorchConfig(backend=backend(cuda), timeout_s=TIMEOUT_S),
+        torch_config=TorchConfig(backend=backend(cuda), timeout_s=job.config.limits.collective_timeout),
         scaling_config=ScalingConfig(num_workers=world_size, use_gpu=cuda, resources_per_worker=resources),
         run_config=RunConfig(
             name=name,

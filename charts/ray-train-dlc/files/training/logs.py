@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from training import metrics
-from training.loop import Ending
+from training.session import Ending
 from training.storage import Storage
 
 FOLDER = "logs"

@@ -5,13 +5,14 @@ from __future__ import annotations
 import types
 from typing import Any
 
-from training.config import Config, ModelShape, RunOptions
+from training.config import Config
 from training.data import mix
+from training.options import ModelShape, Optimizer, Parallel
 
 INIT_STD = 0.02  # Qwen2's own `initializer_range`
 
 
-def meta_model(shape: ModelShape, sequence_length: int) -> Any:
+def meta_model(shape: ModelShape, sequence_length: int, dtype: str = "float32") -> Any:
     """The Qwen2 architecture of transformers on the meta device: shapes and names, no memory."""
     import torch
     from transformers import AutoModelForCausalLM, Qwen2Config
@@ -30,52 +31,98 @@ def meta_model(shape: ModelShape, sequence_length: int) -> Any:
         use_cache=False,
     )
     with torch.device("meta"):
-        return AutoModelForCausalLM.from_config(settings, dtype=torch.float32, attn_implementation="sdpa")
+        return AutoModelForCausalLM.from_config(settings, dtype=getattr(torch, dtype), attn_implementation="sdpa")
 
 
-def build(config: Config, mesh: Any, *, cuda: bool) -> Any:
-    """Sharded model with seeded random weights in fp32; compute in bf16 on CUDA and in fp32 on CPU.
+def build(config: Config, mesh: Any, *, mode: str, processes_per_node: int, cuda: bool) -> Any:
+    """Sharded model in memory without values; compute in bf16 on CUDA, and in the weights' own format on the CPU.
 
     The result has a method `token_loss(inputs, labels)` (see `_token_loss`).
+
+    Args:
+        mode: as `sizes.sharding_mode` gives it.
     """
     import torch
     from torch.distributed.fsdp import register_fsdp_forward_method
 
-    model = meta_model(config.model, config.run.sequence_length)
+    dtype = "bfloat16" if config.parallel.precision == "bfloat16" else "float32"
+    model = meta_model(config.model, config.batch.sequence_length, dtype)
     model.token_loss = types.MethodType(_token_loss, model)
-    model.loss_chunk = config.run.loss_chunk
-    shard(model, mesh, config.run, cuda=cuda)
+    model.loss_chunk = config.parallel.loss_chunk
+    shard(model, mesh, config.parallel, mode=mode, processes_per_node=processes_per_node, cuda=cuda)
     # The output layer's weight is a shard outside of a forward pass: the loss must be one.
     register_fsdp_forward_method(model, "token_loss")
     model.to_empty(device=torch.device("cuda", torch.cuda.current_device()) if cuda else torch.device("cpu"))
-    initialise(model, config.run.seed)
+    rebuild_rotary(model)
     check_tie(model, config.model)
     return model
 
 
-def shard(model: Any, mesh: Any, run: RunOptions, *, cuda: bool) -> None:
+def shard(model: Any, mesh: Any, parallel: Parallel, *, mode: str, processes_per_node: int, cuda: bool) -> None:
     """Apply, in this order, activation checkpointing, compilation and FSDP2.
 
     Each decoder layer is one unit. Embedding, last norm and output layer stay together in the root unit: tied weights
     must not be split over two, and the root is needed at both ends of a pass, so it is not resharded in between.
+    With `unit_parameters` the units are those of FSDP1's size-based policy instead.
     """
     import torch
     from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import checkpoint_wrapper
     from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 
     policy = MixedPrecisionPolicy()
-    if cuda:
-        policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=getattr(torch, run.reduce_dtype))
-    every = {"none": 0, "alternate": 2, "full": 1}[run.activation_checkpointing]
-    layers = model.model.layers
-    for i, layer in enumerate(layers):
-        unit = layer
-        if every and i % every == 0:
-            unit = layers[i] = checkpoint_wrapper(layer)
-        if run.compile:
-            unit.compile()
-        fully_shard(unit, mesh=mesh, mp_policy=policy, reshard_after_forward=True)
+    if cuda and parallel.precision == "mixed":
+        policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=getattr(torch, parallel.reduce_dtype))
+    reshard = _reshard(mode, processes_per_node, mesh.size())
+    if parallel.unit_parameters:
+        for unit in units_by_size(model, parallel.unit_parameters):
+            fully_shard(unit, mesh=mesh, mp_policy=policy, reshard_after_forward=reshard)
+    else:
+        every = {"none": 0, "alternate": 2, "full": 1}[parallel.activation_checkpointing]
+        layers = model.model.layers
+        for i, layer in enumerate(layers):
+            unit = layer
+            if every and i % every == 0:
+                unit = layers[i] = checkpoint_wrapper(layer)
+            if parallel.compile:
+                unit.compile()
+            fully_shard(unit, mesh=mesh, mp_policy=policy, reshard_after_forward=reshard)
     fully_shard(model, mesh=mesh, mp_policy=policy, reshard_after_forward=False)
+    model.gathers_once = mode == "zero2"
+
+
+def _reshard(mode: str, processes_per_node: int, world_size: int) -> bool | int:
+    """What FSDP2 does with a unit's weights after its forward pass: keep, shard again, or shard inside each node."""
+    if mode == "hpz" and processes_per_node == 1:
+        return False
+    if mode == "hpz" and processes_per_node < world_size:
+        return processes_per_node
+    return mode != "zero2"
+
+
+def units_by_size(model: Any, least: int) -> list[Any]:
+    """Modules that FSDP1's `size_based_auto_wrap_policy(min_num_params=least)` would wrap, inner ones first.
+
+    Source of the rule: torch/distributed/fsdp/wrap.py, `_recursive_wrap` and `size_based_auto_wrap_policy` (2.13). A
+    module counts with the parameters that no module inside it has taken; lists of modules pass theirs on.
+    """
+    from torch import nn
+
+    found: list[Any] = []
+
+    def walk(module: Any) -> int:
+        """Parameters of `module` that went into units."""
+        own: int = sum(p.numel() for p in module.parameters())
+        if own < least:
+            return 0
+        inside = sum(walk(child) for child in module.children())
+        if own - inside >= least and not isinstance(module, nn.ModuleList | nn.ModuleDict):
+            found.append(module)
+            return own
+        return inside
+
+    for child in model.children():
+        walk(child)
+    return found
 
 
 def clean_name(name: str) -> str:
@@ -104,11 +151,14 @@ def initialise(model: Any, seed: int) -> None:
             whole = whole.to(mesh.device_type)
             # src_data_rank=None: each rank cuts its part out of its own copy instead of receiving rank 0's.
             parameter.copy_(distribute_tensor(whole, mesh, parameter.placements, src_data_rank=None))
-        # Not a parameter and not in any state dict: memory without a value after `to_empty`.
-        rotary = model.model.rotary_emb
-        fresh = type(rotary)(config=model.config)
-        for name, buffer in rotary.named_buffers():
-            buffer.copy_(getattr(fresh, name))
+
+
+def rebuild_rotary(model: Any) -> None:
+    """Fill the rotary frequencies: no parameter and in no state dict, so memory without a value after `to_empty`."""
+    rotary = model.model.rotary_emb
+    fresh = type(rotary)(config=model.config)
+    for name, buffer in rotary.named_buffers():
+        buffer.copy_(getattr(fresh, name))
 
 
 def check_tie(model: Any, shape: ModelShape) -> None:
@@ -130,8 +180,8 @@ def _token_loss(self: Any, inputs: Any, labels: Any) -> Any:
     import torch.nn.functional as F  # noqa: N812 - the name that every PyTorch user knows
     from torch.utils.checkpoint import checkpoint
 
-    def chunk_loss(hidden: Any, weight: Any, targets: Any) -> Any:
-        return F.cross_entropy(F.linear(hidden, weight).float(), targets, reduction="sum")
+    def chunk_loss(hidden: Any, targets: Any) -> Any:
+        return F.cross_entropy(self.lm_head(hidden).float(), targets, reduction="sum")
 
     # Full rows without padding: no mask, so that attention takes its causal fast path.
     hidden = self.model(input_ids=inputs, use_cache=False).last_hidden_state.flatten(0, 1)
@@ -139,15 +189,15 @@ def _token_loss(self: Any, inputs: Any, labels: Any) -> Any:
     total = torch.zeros((), dtype=torch.float32, device=hidden.device)
     for start in range(0, hidden.shape[0], self.loss_chunk):
         rows = slice(start, start + self.loss_chunk)
-        total = total + checkpoint(chunk_loss, hidden[rows], self.lm_head.weight, targets[rows], use_reentrant=False)
+        total = total + checkpoint(chunk_loss, hidden[rows], targets[rows], use_reentrant=False)
     return total
 
 
-def optimizer(model: Any, run: RunOptions) -> Any:
-    """Fused AdamW on fp32 shards; weight decay on matrices only."""
+def optimizer(model: Any, options: Optimizer) -> Any:
+    """Fused AdamW on this rank's shards; weight decay on matrices only."""
     import torch
 
     matrices = [p for p in model.parameters() if p.dim() > 1]
     others = [p for p in model.parameters() if p.dim() <= 1]
-    groups = [{"params": matrices, "weight_decay": run.weight_decay}, {"params": others, "weight_decay": 0.0}]
-    return torch.optim.AdamW(groups, lr=run.learning_rate, betas=(run.beta1, run.beta2), fused=True)
+    groups = [{"params": matrices, "weight_decay": options.weight_decay}, {"params": others, "weight_decay": 0.0}]
+    return torch.optim.AdamW(groups, lr=options.learning_rate, betas=(options.beta1, options.beta2), fused=True)

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from training.config import RunOptions, check_world_size
+from training.config import check_world_size
 from training.contract import Contract, ContractError, Exit, RunEndError
-from training.sizes import uses_hsdp
+from training.options import Batch, Parallel
+from training.sizes import sharding_mode
 from training.storage import Storage, is_full
 
-TIMEOUT_S = 600  # a collective that takes longer has lost a rank
 # For ranks on the CPU: torch's checkpoints open every GPU that they see, and hold half a GB of each.
 NO_GPUS = {"CUDA_VISIBLE_DEVICES": ""}
 PROBE_S = 10.0  # network file systems may show a new file to other clients this late
@@ -70,14 +70,18 @@ def backend(cuda: bool) -> str:
 
 
 @contextmanager
-def process_group(place: Place, *, cuda: bool) -> Iterator[None]:
-    """The default process group of a run without Ray: torchrun's ranks, or this process alone."""
+def process_group(place: Place, *, cuda: bool, timeout_s: int) -> Iterator[None]:
+    """The default process group of a run without Ray: torchrun's ranks, or this process alone.
+
+    Args:
+        timeout_s: a collective that takes longer has lost a rank.
+    """
     import torch
     import torch.distributed as dist
 
     if cuda:
         torch.cuda.set_device(place.local_rank)
-    timeout = timedelta(seconds=TIMEOUT_S)
+    timeout = timedelta(seconds=timeout_s)
     if place.world_size == 1:
         dist.init_process_group(backend(cuda), store=dist.HashStore(), rank=0, world_size=1, timeout=timeout)
     else:
@@ -113,7 +117,7 @@ def agree(problem: str | None) -> str | None:
     return "\n".join({p: None for p in gather(problem) if p}) or None
 
 
-def check_layout(place: Place, contract: Contract, run: RunOptions) -> list[Place]:
+def check_layout(place: Place, contract: Contract, batch: Batch) -> list[Place]:
     """All ranks' places, after proof that they lie as promised.
 
     The mesh below takes `nodes × ranks per node` for granted; a scheduler that puts three ranks on one node and one on
@@ -138,7 +142,7 @@ def check_layout(place: Place, contract: Contract, run: RunOptions) -> list[Plac
         each = contract.processes_per_node
         problem = f"wrong layout: needed {contract.nodes} nodes with {each} ranks each, found {found}"
     else:
-        problem = check_world_size(run, len(places))
+        problem = check_world_size(batch, len(places))
     if problem:
         raise RunEndError(Exit.LAYOUT, problem)
     return places
@@ -191,13 +195,13 @@ def check_storage(storage: Storage, place: Place, *, required: bool) -> bool:
     return not blind
 
 
-def build_mesh(places: list[Place], run: RunOptions, *, cuda: bool) -> Any:
-    """Device mesh: `shard` alone for full sharding, (`replicate`, `shard`) = (nodes, ranks per node) for HSDP."""
+def build_mesh(places: list[Place], parallel: Parallel, *, cuda: bool) -> Any:
+    """Device mesh: (`replicate`, `shard`) = (nodes, ranks per node) for HSDP, `shard` over all ranks for the others."""
     from torch.distributed.device_mesh import init_device_mesh
 
     device = "cuda" if cuda else "cpu"
     nodes = len({p.node_rank for p in places})
-    if uses_hsdp(run, nodes, len(places) // nodes):
+    if sharding_mode(parallel, nodes, len(places) // nodes) == "hsdp":
         return init_device_mesh(device, (nodes, len(places) // nodes), mesh_dim_names=("replicate", "shard"))
     return init_device_mesh(device, (len(places),), mesh_dim_names=("shard",))
 

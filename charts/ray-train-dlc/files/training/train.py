@@ -33,7 +33,9 @@ from pathlib import Path
 
 from training import checkpoint, config, metrics
 from training.contract import Contract, ContractError, Exit, RunEndError
-from training.loop import Ending, Hooks, Job, run
+from training.loop import run
+from training.options import PARTS
+from training.session import Ending, Hooks, Job
 from training.storage import Storage
 from training.topology import NO_GPUS, Place, missing_gpu, process_group, use_cuda
 
@@ -66,7 +68,7 @@ def parser() -> argparse.ArgumentParser:
         help="start from the newest checkpoint of another run, given by path or by its name beside this one "
         "[RTD_RESUME_FROM]",
     )
-    for title, owner in (("model", config.ModelShape), ("run", config.RunOptions)):
+    for title, owner in PARTS.items():
         group = made.add_argument_group(title, (inspect.getdoc(owner) or "").split("\n")[0])
         for field in dataclasses.fields(owner):
             _add_flag(group, field)
@@ -165,7 +167,7 @@ def _ended_before(job: Job) -> Ending | None:
         if wrong:
             text = "another run has finished here, with other settings:\n  " + "\n  ".join(wrong)
             return Ending("failed", Exit.FAILED, f"{text}\nstart this one under another run path")
-        if steps >= job.config.run.steps:
+        if steps >= job.config.schedule.steps:
             text = f"this run finished its {steps} steps on {record['run']['ended']}; nothing to do"
             return Ending("finished", Exit.DONE, f"{text} (more steps, or another run path, start a training)")
     return None
@@ -180,7 +182,7 @@ def _here(job: Job, place: Place) -> Ending:
 
     signal.signal(signal.SIGTERM, stop)
     try:
-        cuda = use_cuda(job.config.run.device, job.contract)
+        cuda = use_cuda(job.config.parallel.device, job.contract)
     except RunEndError as error:
         return Ending("failed", error.code, error.message)
     if cuda and (problem := missing_gpu(place, job.contract)):
@@ -190,7 +192,7 @@ def _here(job: Job, place: Place) -> Ending:
         return Ending("failed", Exit.LAYOUT, problem)
     if not cuda:
         os.environ.update(NO_GPUS)
-    with process_group(place, cuda=cuda):
+    with process_group(place, cuda=cuda, timeout_s=job.config.limits.collective_timeout):
         return run(job, place, hooks, cuda=cuda)
 
 
