@@ -29,13 +29,15 @@ import inspect
 import os
 import signal
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import NoReturn
 
 from training import checkpoint, config, metrics
 from training.contract import Contract, ContractError, Exit, RunEndError
 from training.loop import run
 from training.options import PARTS
-from training.session import Ending, Hooks, Job
+from training.session import Ending, Hooks, Job, Session
 from training.storage import Storage
 from training.topology import NO_GPUS, Place, missing_gpu, process_group, use_cuda
 
@@ -94,8 +96,12 @@ def _add_flag(group: argparse._ArgumentGroup, field: dataclasses.Field[object]) 
     )
 
 
-def main(argv: list[str] | None = None) -> int:
-    """Run the command line; returns the exit code."""
+def main(argv: list[str] | None = None, *, train: Callable[[Session], None] | None = None) -> int:
+    """Run the command line; returns the exit code.
+
+    Args:
+        train: a training loop of one's own instead of `loop.train`; see `session.Session`.
+    """
     made = parser()
     given = vars(made.parse_args(argv))
     preset, workers = given.pop("preset"), given.pop("num_workers")
@@ -133,7 +139,7 @@ def main(argv: list[str] | None = None) -> int:
         if workers % contract.nodes:
             made.error(f"--num-workers={workers} is not a multiple of the {contract.nodes} nodes (RTD_NODES)")
         contract = dataclasses.replace(contract, processes_per_node=workers // contract.nodes)
-    job = Job(settings, contract, path, contract.run_name or path.rsplit("/", 1)[-1])
+    job = Job(settings, contract, path, contract.run_name or path.rsplit("/", 1)[-1], train)
     ending = _ended_before(job)
     try:
         if ending is None and workers == 0:
@@ -196,15 +202,20 @@ def _here(job: Job, place: Place) -> Ending:
         return run(job, place, hooks, cuda=cuda)
 
 
-if __name__ == "__main__":
-    # The module again, under its own name: Ray's workers can import that one, and not `__main__`.
-    from training.train import main as _main
-
+def start(train: Callable[[Session], None] | None = None) -> NoReturn:
+    """Run the command line, with a loop of one's own or without, and end this process with its exit code."""
     faulthandler.enable()  # a rank that C++ code aborts says where
-    code = _main()
+    code = main(train=train)
     # Not by the interpreter's own end: a thread of gloo, of torch or of a copy into a storage that does not answer may
     # still run, and one that meets a dying interpreter aborts the process, after a run that has finished.
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError):
             stream.flush()
     os._exit(code)
+
+
+if __name__ == "__main__":
+    # The module again, under its own name: Ray's workers can import that one, and not `__main__`.
+    from training.train import start as _start
+
+    _start()

@@ -11,6 +11,9 @@ from training.pace import Interfaces, Pace
 from training.session import Session
 from training.sizes import parameter_count, sharding_mode, tokens_per_step
 from training.topology import agree, backend, broadcast, build_mesh, gather
+from training.validation import HeldOut
+
+HELD_OUT = 2**40  # index of the first synthetic sequence that no training reaches
 
 
 def guard_transport(session: Session) -> None:
@@ -62,9 +65,11 @@ def prepare(session: Session) -> None:
         session.optimizer = model.optimizer(session.model, config.optimizer)
         if source:
             checkpoint.load(*source, session.model, session.optimizer, config=config, place=place)
-        session.tokens = SyntheticTokens.create(
+        tokens = session.tokens = SyntheticTokens.create(
             vocab_size=config.model.vocab_size, sequence_length=config.batch.sequence_length, seed=config.batch.seed
         )
+        if count := config.reports.validation_sequences:
+            session.held_out = HeldOut(lambda index: tokens.sequence(HELD_OUT + index), count)
     session.interfaces = Interfaces() if place.local_rank == 0 else None
     session.pace = Pace(config, nodes=nodes, processes_per_node=per_node, cuda=session.cuda)
     if place.rank == 0:

@@ -18,9 +18,10 @@ from training import checkpoint, metrics
 from training.config import Config
 from training.contract import Contract, Exit, RunEndError
 from training.pace import Interfaces, Pace, progress_line
-from training.sizes import tokens_per_step
+from training.sizes import micro_batch, tokens_per_step
 from training.storage import Storage
 from training.topology import Place, gather
+from training.validation import HeldOut, held_out_loss
 
 PREEMPTION_POLL_S = 5.0  # Ray itself looks for draining nodes this often
 
@@ -99,8 +100,8 @@ class Session:
     pace: Pace | None = None
     interfaces: Interfaces | None = None
     tokens: Tokens | None = None
-    held_out: Tokens | None = None
-    """Held-out sequences, where there are any."""
+    held_out: HeldOut | None = None
+    """Sequences to validate on, where there are any."""
     model: Any = None
     """Sharded by FSDP2, with a method `token_loss(inputs, labels)`."""
     optimizer: Any = None
@@ -139,7 +140,7 @@ class Session:
         return self.tokens.batch(step, global_batch_size=size, rank=self.place.rank, world_size=self.place.world_size)
 
     def steps(self) -> Iterator[int]:
-        """Numbers of the steps to take, each followed by what is due after it: checkpoint, notice, stop.
+        """Numbers of the steps to take, each followed by what is due after it: validation, checkpoint, notice, stop.
 
         Raises:
             RuntimeError: the loop has not called `report` for the step.
@@ -153,6 +154,9 @@ class Session:
             if self.step != step:
                 raise RuntimeError(f"the training loop has not called session.report({step}, …) in step {step}")
             stop, poll = self._flags
+            validate = self.config.reports.validate_every
+            if self.held_out and not stop and (step == last or (validate and step % validate == 0)):
+                self._validate()
             notice = ""
             if poll:
                 self._last_poll = time.monotonic()
@@ -221,6 +225,24 @@ class Session:
             self.record.add_interval(step, numbers, network)
         if self.place.rank == 0:
             self.hooks.measured(step=step, loss=self.loss, learning_rate=lr, **numbers)
+
+    def _validate(self) -> None:
+        """Measure the loss on held-out data."""
+        assert self.held_out is not None  # noqa: S101 - asked before
+        batch, world = self.config.batch, self.place.world_size
+        loss = held_out_loss(
+            self.model,
+            self.held_out,
+            micro_batch_size=micro_batch(batch, world),
+            rank=self.place.rank,
+            world_size=world,
+        )
+        count = self.held_out.count
+        self.say(f"step {self.step}/{self.config.schedule.steps}  held-out loss {loss:.4f} over {count} sequences")
+        if self.record:
+            self.record.add_validation(self.step, loss)
+        if self.place.rank == 0:
+            self.hooks.measured(validation_loss=loss)
 
     def save(self) -> None:
         """Checkpoint of the step last reported, on all ranks, where there is a place for it."""
