@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import base64
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from generator.local.errors import LocalError
-from generator.local.mount import Mount, PathMap, Volumes, lay_out_config_map, remove_tree
+from generator.local.mount import Mount, PathMap, Volumes, config_map_files, lay_out, remove_tree
 from tests.local.manifest import CODE_PATH, config_map, group
 
 
@@ -21,9 +22,8 @@ def _map(*paths: str, code: str = "") -> PathMap:
 
 def test_a_config_map_has_the_layout_of_the_kubelet(tmp_path: Path) -> None:
     target = tmp_path / "training"
-    lay_out_config_map(
-        target, {"data": {"train.py": "x = 1\n"}, "binaryData": {"a.bin": base64.b64encode(b"\x00\xff").decode()}}
-    )
+    item = {"data": {"train.py": "x = 1\n"}, "binaryData": {"a.bin": base64.b64encode(b"\x00\xff").decode()}}
+    lay_out(target, config_map_files(item))
     data = target / "..data"
     assert data.is_symlink() and data.readlink().name.startswith("..20")
     assert (target / "train.py").is_symlink()
@@ -41,16 +41,16 @@ def test_a_config_map_has_the_layout_of_the_kubelet(tmp_path: Path) -> None:
 
 def test_items_choose_and_rename_files(tmp_path: Path) -> None:
     target = tmp_path / "code"
-    lay_out_config_map(target, {"data": {"a": "1", "b": "2"}}, items=[{"key": "b", "path": "deep/c.py"}])
+    lay_out(target, config_map_files({"data": {"a": "1", "b": "2"}}, items=[{"key": "b", "path": "deep/c.py"}]))
     assert (target / "deep" / "c.py").read_text() == "2"
     assert (target / "deep").readlink() == Path("..data/deep")
     assert not (target / "a").exists()
     with pytest.raises(LocalError, match="no key missing"):
-        lay_out_config_map(tmp_path / "other", {"data": {}}, items=[{"key": "missing", "path": "x"}])
+        config_map_files({"data": {}}, items=[{"key": "missing", "path": "x"}])
 
 
 def test_a_read_only_tree_can_be_removed(tmp_path: Path) -> None:
-    lay_out_config_map(tmp_path / "root" / "code", {"data": {"a": "1"}})
+    lay_out(tmp_path / "root" / "code", {"a": b"1"})
     remove_tree(tmp_path / "root")
     assert not (tmp_path / "root").exists()
     remove_tree(tmp_path / "root")  # absent is fine
@@ -126,6 +126,47 @@ def test_different_code_at_one_path_is_refused(tmp_path: Path) -> None:
     volumes = Volumes(tmp_path, {"other": other, code["metadata"]["name"]: code})
     spec = group()["template"]["spec"]
     volumes.mounts("head", spec)
-    spec["volumes"][0]["configMap"]["name"] = "other"
+    spec["volumes"][0]["projected"]["sources"][0]["configMap"]["name"] = "other"
     with pytest.raises(LocalError, match="different ConfigMaps at /opt/ray-train/training"):
         volumes.mounts("cpu-0", spec)
+
+
+def test_projected_config_maps_are_one_folder(tmp_path: Path) -> None:
+    parts = {"one": {"data": {"a.py": "1", "b.py": "1"}}, "two": {"data": {"b.py": "2", "c.py": "3"}}}
+    spec = group()["template"]["spec"]
+    spec["volumes"][0] = projected({"configMap": {"name": "one"}}, {"configMap": {"name": "two"}})
+    mount = Volumes(tmp_path, parts).mounts("head", spec)[0]
+    assert (mount.container_path, mount.source) == (CODE_PATH, "ConfigMaps one + two, 3 files")
+    folder = mount.local_path
+    assert sorted(entry.name for entry in folder.iterdir() if not entry.name.startswith("..2")) == [
+        "..data", "a.py", "b.py", "c.py"
+    ]  # fmt: skip
+    assert [(folder / name).read_text() for name in ("a.py", "b.py", "c.py")] == ["1", "2", "3"], "the later one counts"
+    assert {(folder / name).readlink() for name in ("a.py", "c.py")} == {Path("..data/a.py"), Path("..data/c.py")}
+    assert (folder / "c.py").stat().st_mode & 0o222 == folder.stat().st_mode & 0o222 == 0
+
+
+def test_one_file_of_projected_config_maps(tmp_path: Path) -> None:
+    spec = group()["template"]["spec"]
+    spec["volumes"][0] = projected(
+        {"configMap": {"name": "one", "items": [{"key": "a.py", "path": "deep/x.py"}]}}, {"configMap": {"name": "two"}}
+    )
+    spec["containers"][0]["volumeMounts"][0] |= {"mountPath": "/opt/x.py", "subPath": "deep/x.py"}
+    parts = {"one": {"data": {"a.py": "1"}}, "two": {"data": {"b.py": "2"}}}
+    assert Volumes(tmp_path, parts).mounts("head", spec)[0].local_path.read_text() == "1"
+
+
+@pytest.mark.parametrize(
+    "source", [{"secret": {"name": "a"}}, {"serviceAccountToken": {"path": "token"}}, {"downwardAPI": {"items": []}}]
+)
+def test_other_projected_sources_are_refused(tmp_path: Path, source: dict[str, Any]) -> None:
+    code = config_map()
+    spec = group()["template"]["spec"]
+    spec["volumes"][0]["projected"]["sources"].append(source)
+    with pytest.raises(LocalError, match=f"head: the projected volume code has a source of kind {next(iter(source))}"):
+        Volumes(tmp_path, {code["metadata"]["name"]: code}).mounts("head", spec)
+
+
+def projected(*sources: dict[str, Any]) -> dict[str, Any]:
+    """The volume `code` of some sources."""
+    return {"name": "code", "projected": {"sources": list(sources)}}

@@ -51,9 +51,9 @@ ERROR: training.{{ $key }}.uri: {{ $training.code.module }} makes its own weight
 {{- end -}}
 
 {{/*
-The bundled files. Helm keeps a release in one Secret, which holds 1 MiB, as base64 of gzip: the chart without these files is 193 KiB of it. The
-files are in it twice: 0.67 bytes a byte in the chart, as base64 that gzip hardly shrinks further, and 0.29 in the manifest, as text. 600 KiB are
-0.96 * 600 = 576 KiB, which leaves 255 KiB for the values and what comes of them, 200 KiB of `training.code.files` (134 KiB, as text twice) with it.
+The bundled files. Helm keeps a release as gzip in base64, in one Secret, which holds 1 MiB. Without these files that is 207 KiB. They are in it twice,
+in the chart and in the manifest, and each of their bytes adds 1.03: 600 KiB make it 207 + 617 = 824 KiB. 200 KiB of `training.code.files`, also twice
+(as values and in the manifest), add 166 more, so that both limits together are 990 KiB. tests/chart/test_training_files.py measures it.
 */}}
 {{- define "ray-train-dlc.check.files" -}}
 {{- $limit := include "ray-train-dlc.codeMapBytes" . | int -}}
