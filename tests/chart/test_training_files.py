@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.chart.cases import job, job_name
+from tests.chart.cases import enlarge, job, job_name
 from tests.helm import CHART, ROOT, HelmError, Object, Values, as_yaml, one, render, run, template
 from tests.project_pods import code_maps, project
 
@@ -42,23 +42,6 @@ def maps(values: Values = None, **options: Any) -> list[Object]:
 def texts(folder: Path) -> dict[str, str]:
     """{name: text} of the package in a chart."""
     return {file.name: file.read_bytes().decode() for file in folder.glob("*.py")}
-
-
-def enlarge(chart: Path, size: int) -> Path:
-    """Make the package of a chart `size` bytes large, of the project's own kind of text, and return its folder.
-
-    The files come again under other names; between two of the same lies more than gzip looks back.
-    """
-    folder = chart / "files" / "training"
-    originals = {file.name: file.read_bytes() for file in sorted(folder.glob("*.py"))}
-    left = size - sum(map(len, originals.values()))
-    for turn in itertools.count():
-        for name, text in originals.items():
-            if left <= 0:
-                return folder
-            (folder / f"more_{turn}_{name}").write_bytes(text[:left])
-            left -= len(text[:left])
-    raise AssertionError
 
 
 def test_config_maps_hold_every_file_once() -> None:
@@ -191,7 +174,6 @@ def test_code_of_the_users_own_has_a_limit_of_its_own(chart_copy: Path) -> None:
     folder = enlarge(chart_copy, MOST)
     text = b"".join(file.read_bytes() for file in sorted(folder.glob("*.py")))[:LIMIT].decode(errors="ignore")
     own = job("training.code", {"module": "own", "files": {"own.py": text + "#" * (LIMIT - len(text.encode()))}})
-    found = release(own, chart_copy)
     kept = base64.b64encode(gzip.compress(go_json(release(own, chart_copy)), 9))
     assert len(kept) < 1024 * 1024
 

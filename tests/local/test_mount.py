@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import base64
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from generator.local.errors import LocalError
+from generator.local.manifests import pod_templates, render
 from generator.local.mount import Mount, PathMap, Volumes, config_map_files, lay_out, remove_tree
+from tests.chart.cases import enlarge
+from tests.helm import CHART, program
 from tests.local.manifest import CODE_PATH, config_map, group
 
 
@@ -144,6 +148,34 @@ def test_projected_config_maps_are_one_folder(tmp_path: Path) -> None:
     assert [(folder / name).read_text() for name in ("a.py", "b.py", "c.py")] == ["1", "2", "3"], "the later one counts"
     assert {(folder / name).readlink() for name in ("a.py", "c.py")} == {Path("..data/a.py"), Path("..data/c.py")}
     assert (folder / "c.py").stat().st_mode & 0o222 == folder.stat().st_mode & 0o222 == 0
+
+
+def test_the_charts_package_in_parts_is_one_folder(tmp_path: Path) -> None:
+    chart = Path(shutil.copytree(CHART, tmp_path / CHART.name))
+    package = enlarge(chart, 250 * 1024)
+    program()
+    rendered = render(chart, [CHART / "ci" / "cpu-pvc-values.yaml"], release="demo", namespace="team")
+    assert len(rendered.config_maps) == 2
+    (_, head), (_, workers) = pod_templates(rendered.rayjob)
+    volumes = Volumes(tmp_path / "work", rendered.config_maps)
+    for pod, template in (("head", head), ("cpu-0", workers)):
+        mounts = {mount.container_path: mount for mount in volumes.mounts(pod, template["template"]["spec"])}
+        folder = mounts[CODE_PATH].local_path
+        assert folder == tmp_path / "work" / "root" / CODE_PATH.lstrip("/")
+        laid_out = {file.name: file.read_bytes() for file in folder.glob("*.py")}
+        assert laid_out == {file.name: file.read_bytes() for file in package.glob("*.py")}
+
+
+@pytest.mark.parametrize("sub_path", ["", "sizes.py"])
+def test_a_config_map_alone_is_played_too(tmp_path: Path, sub_path: str) -> None:
+    code = config_map()
+    name = code["metadata"]["name"]
+    spec = group()["template"]["spec"]
+    spec["volumes"][0] = {"name": "code", "configMap": {"name": name}}
+    spec["containers"][0]["volumeMounts"][0]["subPath"] = sub_path
+    mount = Volumes(tmp_path, {name: code}).mounts("head", spec)[0]
+    assert mount.source == f"ConfigMap {name}, 3 files"
+    assert (mount.local_path if sub_path else mount.local_path / "sizes.py").read_text() == "PARAMETERS = 1\n"
 
 
 def test_one_file_of_projected_config_maps(tmp_path: Path) -> None:
