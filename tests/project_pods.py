@@ -42,6 +42,18 @@ def project(resource: Object) -> list[Object]:
     return pods
 
 
+def code_maps(resource: Object) -> list[str]:
+    """Names of the ConfigMaps that hold the training package, in the order of the files; the same in every pod."""
+    found = [
+        [source["configMap"]["name"] for source in volume["projected"]["sources"]]
+        for _, template in templates(resource)
+        for volume in template["spec"]["volumes"]
+        if volume["name"] == "training"
+    ]
+    assert all(names == found[0] for names in found)
+    return found[0]
+
+
 def container(pod: Object) -> Object:
     """The Ray container: KubeRay requires it at index 0."""
     return pod["spec"]["containers"][0]

@@ -151,6 +151,12 @@ def pod_templates(rayjob: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str,
         yield f"spec.rayClusterSpec.workerGroupSpecs[{index}]", group
 
 
+def config_map_sources(volume: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The ConfigMaps of a volume (`name`, `items`, `optional`): one of kind `configMap`, any number of `projected`."""
+    sources = [volume, *((volume.get("projected") or {}).get("sources") or [])]
+    return [source["configMap"] for source in sources if source.get("configMap")]
+
+
 def _require(rayjob: Mapping[str, Any], origin: str) -> None:
     """Check the keys that everything else reads, so that a hand-edited manifest fails with a sentence."""
 
@@ -181,7 +187,5 @@ def _mounted_config_maps(rayjob: Mapping[str, Any]) -> list[str]:
     names: set[str] = set()
     for _, group in pod_templates(rayjob):
         for volume in group["template"]["spec"].get("volumes") or []:
-            source = volume.get("configMap")
-            if source and not source.get("optional"):
-                names.add(str(source.get("name")))
+            names |= {str(source.get("name")) for source in config_map_sources(volume) if not source.get("optional")}
     return sorted(names)

@@ -2,8 +2,8 @@
 
 Where a volume lives under the work folder:
 
-* a ConfigMap at `root/<mountPath>`, in the kubelet's layout: a dated folder with the files, a `..data` link to it and
-  one link per file, all read-only; rebuilt at every run.
+* a ConfigMap, or several in one `projected` volume, at `root/<mountPath>`, in the kubelet's layout: a dated folder with
+  the files, a `..data` link to it and one link per file, all read-only; rebuilt at every run.
 * a PersistentVolumeClaim at `storage/<claim>`: shared by all pods, kept between runs.
 * an emptyDir at `pods/<pod>/<mountPath>`: one per pod, new at every run.
 """
@@ -11,6 +11,8 @@ Where a volume lives under the work folder:
 from __future__ import annotations
 
 import base64
+import hashlib
+import json
 import re
 import shutil
 from collections.abc import Mapping, Sequence
@@ -20,8 +22,9 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from generator.local.errors import REFUSED, LocalError
+from generator.local.manifests import config_map_sources
 
-_KINDS_PLAYED = ("configMap", "persistentVolumeClaim", "emptyDir")
+_KINDS_PLAYED = ("configMap", "projected", "persistentVolumeClaim", "emptyDir")
 _SHARED_MEMORY = "/dev/shm"  # noqa: S108  # the mount that KubeRay itself injects
 
 
@@ -117,8 +120,15 @@ class Volumes:
             if volume is None:
                 raise LocalError(f"{pod}: mount {path} names the volume {entry.get('name')}, which does not exist")
             sub_path = str(entry.get("subPath") or "")
-            if "configMap" in volume:
-                mounts.append(self._config_map(path, volume["configMap"] or {}, sub_path))
+            if "configMap" in volume or "projected" in volume:
+                for source in (volume.get("projected") or {}).get("sources") or []:
+                    if set(source) != {"configMap"}:
+                        raise LocalError(
+                            f"{pod}: the projected volume {volume['name']} has a source of kind {', '.join(source)}, "
+                            "which only a cluster can give; local plays configMap there",
+                            exit_code=REFUSED,
+                        )
+                mounts.append(self._config_maps_at(path, config_map_sources(volume), sub_path))
             elif "persistentVolumeClaim" in volume:
                 claim = str(volume["persistentVolumeClaim"]["claimName"])
                 folder = self._work_dir / "storage" / claim / sub_path
@@ -136,35 +146,37 @@ class Volumes:
                 )
         return mounts
 
-    def _config_map(self, path: str, source: Mapping[str, Any], sub_path: str) -> Mount:
-        """Lay a ConfigMap out once; head and workers that mount the same one at the same path share it."""
-        name = str(source.get("name"))
-        identity = f"{name} {source.get('items')} {sub_path}"
+    def _config_maps_at(self, path: str, sources: Sequence[Mapping[str, Any]], sub_path: str) -> Mount:
+        """Lay ConfigMaps out once; head and workers that mount the same ones at the same path share them."""
+        identity = json.dumps([sources, sub_path], sort_keys=True)
         if self._laid_out.setdefault(path, identity) != identity:
             raise LocalError(
                 f"two pods mount different ConfigMaps at {path}; local gives all pods one file tree",
                 exit_code=REFUSED,
             )
         root = self._work_dir / "root"
-        target = root / ".volumes" / name if sub_path else root / path.lstrip("/")
-        config_map = self._config_maps.get(name, {})
+        digest = hashlib.sha256(identity.encode()).hexdigest()[:16]
+        target = root / ".volumes" / digest if sub_path else root / path.lstrip("/")
+        files: dict[str, bytes] = {}
+        for source in sources:
+            # Of two sources with one path the kubelet takes the later, too.
+            files |= config_map_files(self._config_maps.get(str(source.get("name")), {}), items=source.get("items"))
         if not target.exists():
-            lay_out_config_map(target, config_map, items=source.get("items"))
-        count = len(config_map.get("data") or {}) + len(config_map.get("binaryData") or {})
-        label = f"ConfigMap {name}, {count} {'file' if count == 1 else 'files'}"
+            lay_out(target, files)
+        names = " + ".join(str(source.get("name")) for source in sources)
+        label = (
+            f"{'ConfigMap' if len(sources) == 1 else 'ConfigMaps'} {names}, "
+            f"{len(files)} {'file' if len(files) == 1 else 'files'}"
+        )
         return Mount(path, target / sub_path if sub_path else target, label, includes_parent=not sub_path)
 
 
-def lay_out_config_map(
-    target: Path, config_map: Mapping[str, Any], *, items: Sequence[Mapping[str, Any]] | None = None
-) -> None:
-    """Write a ConfigMap's files as the kubelet's atomic writer does.
-
-    `target/..2026_12_01_21_28_00.123456/train.py`, `target/..data` -> that folder, `target/train.py` ->
-    `..data/train.py`. Files and folders are read-only, as the mount is in a pod.
+def config_map_files(
+    config_map: Mapping[str, Any], *, items: Sequence[Mapping[str, Any]] | None = None
+) -> dict[str, bytes]:
+    """The files that a ConfigMap gives a volume: path to content.
 
     Args:
-        target: folder to create.
         config_map: the object; `data` are texts, `binaryData` base64.
         items: `key` and `path` of the volume, to choose and rename files.
 
@@ -173,12 +185,24 @@ def lay_out_config_map(
     """
     contents = {str(key): str(text).encode() for key, text in (config_map.get("data") or {}).items()}
     contents |= {str(key): base64.b64decode(text) for key, text in (config_map.get("binaryData") or {}).items()}
-    files = contents
-    if items is not None:
-        missing = [str(item["key"]) for item in items if item["key"] not in contents]
-        if missing:
-            raise LocalError(f"the ConfigMap has no key {missing[0]}, which a volume of the pod asks for")
-        files = {str(item["path"]): contents[item["key"]] for item in items}
+    if items is None:
+        return contents
+    missing = [str(item["key"]) for item in items if item["key"] not in contents]
+    if missing:
+        raise LocalError(f"the ConfigMap has no key {missing[0]}, which a volume of the pod asks for")
+    return {str(item["path"]): contents[item["key"]] for item in items}
+
+
+def lay_out(target: Path, files: Mapping[str, bytes]) -> None:
+    """Write the files of a volume as the kubelet's atomic writer does.
+
+    `target/..2026_12_01_21_28_00.123456/train.py`, `target/..data` -> that folder, `target/train.py` ->
+    `..data/train.py`. Files and folders are read-only, as the mount is in a pod.
+
+    Args:
+        target: folder to create.
+        files: path below it to content.
+    """
     dated = target / datetime.now(UTC).strftime("..%Y_%m_%d_%H_%M_%S.%f")
     dated.mkdir(parents=True)
     for name, content in files.items():

@@ -164,7 +164,7 @@ class Code(Model):
     files: dict[Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]*\.py$")], str | None] = Field(
         default={}
     )
-    """Modules by file name. At most 200 KiB together with the bundled package, which leaves about 60 KiB."""
+    """Modules by file name. At most 200 KiB."""
     config_map_name: str = ""
     """An existing ConfigMap with modules. Its content is not part of the job's name: name it by its content."""
     git: GitCode = GitCode()

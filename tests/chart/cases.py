@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import itertools
+from pathlib import Path
 from typing import Any
 
 from tests.helm import Object, one
@@ -47,3 +49,20 @@ def pods(values: Any = None, kind: str = "RayJob", **options: Any) -> list[Objec
 def environments(values: Any = None, **options: Any) -> list[dict[str, Any]]:
     """Environment of the head and of one pod of each worker group."""
     return [environment(pod) for pod in pods(values, **options)]
+
+
+def enlarge(chart: Path, size: int) -> Path:
+    """Make the package of a chart `size` bytes large, of the project's own kind of text, and return its folder.
+
+    The files come again under other names; between two of the same lies more than gzip looks back.
+    """
+    folder = chart / "files" / "training"
+    originals = {file.name: file.read_bytes() for file in sorted(folder.glob("*.py"))}
+    left = size - sum(map(len, originals.values()))
+    for turn in itertools.count():
+        for name, text in originals.items():
+            if left <= 0:
+                return folder
+            (folder / f"more_{turn}_{name}").write_bytes(text[:left])
+            left -= len(text[:left])
+    raise AssertionError

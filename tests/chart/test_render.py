@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from tests.helm import CHART, CI_VALUES, MODES, HelmError, Object, render, run, template
-from tests.project_pods import project
+from tests.project_pods import code_maps, project
 
 KUBERNETES = ("1.34", "1.37")  # the oldest that the chart takes, and the newest known
 BY_FILE = pytest.mark.parametrize("file", CI_VALUES, ids=lambda file: file.stem.removesuffix("-values"))
@@ -51,18 +51,21 @@ def test_the_pod_check_sees_a_wrong_pod() -> None:
 
 @BY_FILE
 def test_kinds(file: Path) -> None:
-    kinds = sorted(item["kind"] for item in render([file]))
+    objects = render([file])
+    kinds = sorted(item["kind"] for item in objects)
     ray = "RayCluster" if MODES[file] == "cluster" else "RayJob"
     policy = [] if file.name.startswith("cluster") else ["NetworkPolicy"]
     more = [*["ConfigMap"] * 3, "PodMonitor"] if file.name == "all-options-values.yaml" else []
-    assert kinds == (
-        ["RayJob"] if MODES[file] == "jobOnCluster" else sorted(["ConfigMap", "ServiceAccount", ray, *policy, *more])
-    )
+    if MODES[file] == "jobOnCluster":
+        assert kinds == ["RayJob"]
+        return
+    code = code_maps(next(item for item in objects if item["kind"] == ray))
+    assert kinds == sorted([*["ConfigMap"] * len(code), "ServiceAccount", ray, *policy, *more])
 
 
 def test_mode_cluster_without_policy_and_account() -> None:
     values = {"mode": "cluster", "networkPolicy": {"enabled": False}, "serviceAccount": {"create": False}}
-    assert sorted(item["kind"] for item in render(values)) == ["ConfigMap", "RayCluster"]
+    assert {item["kind"] for item in render(values)} == {"ConfigMap", "RayCluster"}
 
 
 def labels_and_namespaces(objects: list[Object]) -> list[tuple[str, Object, str]]:

@@ -165,7 +165,10 @@ REFUSED: dict[str, tuple[dict[str, Any], list[str]]] = {
         job("training.code.files", {"own.py": "print(1)\n"}),
         ["training.code", "files is given", "training.code.module"],
     ),
-    "code of 300 KiB": (job("training.code", {"files": {"a.py": "#" * 300_000}, "module": "a"}), ["200 KiB"]),
+    "code of 300 KiB": (
+        job("training.code", {"files": {"a.py": "#" * 300_000}, "module": "a"}),
+        ["training.code.files", "200 KiB"],
+    ),
     "sub path above the claim": (job("training.storage.subPath", "../a"), ["training.storage.subPath"]),
     "sub path of s3": (
         job("training.storage", {"kind": "s3", "uri": "s3://bucket", "subPath": "a"}),

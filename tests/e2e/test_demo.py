@@ -137,7 +137,7 @@ def test_a_finished_run_ends_at_once(demo: Run, tmp_path: Path) -> None:
 
 def test_without_train_py_in_the_configmap_the_job_fails(demo: Run, tmp_path: Path) -> None:
     manifests = demo.manifests
-    (code,) = [item for item in manifests if item and item["kind"] == "ConfigMap"]
+    (code,) = [item for item in manifests if item and item["kind"] == "ConfigMap" and "train.py" in item["data"]]
     del code["data"]["train.py"]
     edited = tmp_path / "edited.yaml"
     edited.write_text(yaml.safe_dump_all(manifests), encoding="utf-8")

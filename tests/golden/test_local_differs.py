@@ -27,7 +27,7 @@ BOTH_PODS = {
     "spec.containers[0].env[RTD_GPUS_PER_NODE]", "spec.containers[0].env[RTD_PROCESSES_PER_NODE]",
     "spec.containers[0].env[RTD_RUN_NAME]", "spec.containers[0].env[RTD_RUN_PATH]",
     "spec.containers[0].env[RTD_STORAGE_KIND]", "spec.containers[0].volumeMounts[storage]", "spec.volumes[storage]",
-    "spec.volumes[training].configMap.name",
+    "spec.volumes[training].projected.sources[0].configMap.name",
 }  # fmt: skip
 WORKER_ONLY = {
     "spec.tolerations",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -26,14 +27,17 @@ def objects(environment: str, values: str, root: Path = ROOT) -> list[dict[str, 
 def tree() -> dict[str, str]:
     """{path: text}: the generator's files as they are, and one file per object of the chart.
 
-    The ConfigMap's files stand in it by their digest: their text is training/, which has its own history.
+    The ConfigMaps' files stand in them by their digest: their text is training/, which has its own history.
     """
     files = render(Project(ROOT).load("demo"))
+    kinds: Counter[str] = Counter()
     for item in objects("demo", files["environments/demo/generated/values.yaml"]):
         if item["kind"] == "ConfigMap":
             item["data"] = {name: _digest(text) for name, text in item["data"].items()}
         text = yaml.safe_dump(item, sort_keys=False, width=120)
-        files[f"manifests/{item['kind'].lower()}.yaml"] = text
+        kind = item["kind"].lower()
+        kinds[kind] += 1
+        files[f"manifests/{kind}{'' if kinds[kind] == 1 else f'-{kinds[kind]}'}.yaml"] = text
     return files
 
 

@@ -58,7 +58,7 @@ def group(*, env: Mapping[str, str] | None = None, cpu: str = "2", gpus: int = 0
                     }
                 ],
                 "volumes": [
-                    {"name": "code", "configMap": {"name": "tiny-code-11223344"}},
+                    {"name": "code", "projected": {"sources": [{"configMap": {"name": "tiny-code-11223344"}}]}},
                     {"name": "storage", "persistentVolumeClaim": {"claimName": "shared"}},
                     {"name": "scratch", "emptyDir": {}},
                 ],

@@ -53,6 +53,20 @@ def test_what_cannot_be_run_is_refused(documents: list[Any], message: str) -> No
     assert caught.value.exit_code == 4
 
 
+@pytest.mark.parametrize("optional", [False, True])
+def test_each_part_of_the_code_must_be_there(optional: bool) -> None:
+    job = rayjob()
+    for group in (job["spec"]["rayClusterSpec"]["headGroupSpec"], *job["spec"]["rayClusterSpec"]["workerGroupSpecs"]):
+        (source, *_) = group["template"]["spec"]["volumes"][0]["projected"]["sources"]
+        second = {"configMap": {"name": "tiny-code-55667788", "optional": optional}}
+        group["template"]["spec"]["volumes"][0]["projected"]["sources"] = [source, second]
+    if optional:
+        assert list(_parse(job, config_map()).config_maps) == ["tiny-code-11223344"]
+        return
+    with pytest.raises(LocalError, match="mounts the ConfigMap tiny-code-55667788, which is not in the test"):
+        _parse(job, config_map())
+
+
 def test_text_that_is_not_yaml_is_refused(tmp_path: Path) -> None:
     with pytest.raises(LocalError, match="is not YAML"):
         parse("a: [", origin="x", namespace="n")

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import base64
+import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from generator.local.errors import LocalError
-from generator.local.mount import Mount, PathMap, Volumes, lay_out_config_map, remove_tree
+from generator.local.manifests import pod_templates, render
+from generator.local.mount import Mount, PathMap, Volumes, config_map_files, lay_out, remove_tree
+from tests.chart.cases import enlarge
+from tests.helm import CHART, program
 from tests.local.manifest import CODE_PATH, config_map, group
 
 
@@ -21,9 +26,8 @@ def _map(*paths: str, code: str = "") -> PathMap:
 
 def test_a_config_map_has_the_layout_of_the_kubelet(tmp_path: Path) -> None:
     target = tmp_path / "training"
-    lay_out_config_map(
-        target, {"data": {"train.py": "x = 1\n"}, "binaryData": {"a.bin": base64.b64encode(b"\x00\xff").decode()}}
-    )
+    item = {"data": {"train.py": "x = 1\n"}, "binaryData": {"a.bin": base64.b64encode(b"\x00\xff").decode()}}
+    lay_out(target, config_map_files(item))
     data = target / "..data"
     assert data.is_symlink() and data.readlink().name.startswith("..20")
     assert (target / "train.py").is_symlink()
@@ -41,16 +45,16 @@ def test_a_config_map_has_the_layout_of_the_kubelet(tmp_path: Path) -> None:
 
 def test_items_choose_and_rename_files(tmp_path: Path) -> None:
     target = tmp_path / "code"
-    lay_out_config_map(target, {"data": {"a": "1", "b": "2"}}, items=[{"key": "b", "path": "deep/c.py"}])
+    lay_out(target, config_map_files({"data": {"a": "1", "b": "2"}}, items=[{"key": "b", "path": "deep/c.py"}]))
     assert (target / "deep" / "c.py").read_text() == "2"
     assert (target / "deep").readlink() == Path("..data/deep")
     assert not (target / "a").exists()
     with pytest.raises(LocalError, match="no key missing"):
-        lay_out_config_map(tmp_path / "other", {"data": {}}, items=[{"key": "missing", "path": "x"}])
+        config_map_files({"data": {}}, items=[{"key": "missing", "path": "x"}])
 
 
 def test_a_read_only_tree_can_be_removed(tmp_path: Path) -> None:
-    lay_out_config_map(tmp_path / "root" / "code", {"data": {"a": "1"}})
+    lay_out(tmp_path / "root" / "code", {"a": b"1"})
     remove_tree(tmp_path / "root")
     assert not (tmp_path / "root").exists()
     remove_tree(tmp_path / "root")  # absent is fine
@@ -126,6 +130,75 @@ def test_different_code_at_one_path_is_refused(tmp_path: Path) -> None:
     volumes = Volumes(tmp_path, {"other": other, code["metadata"]["name"]: code})
     spec = group()["template"]["spec"]
     volumes.mounts("head", spec)
-    spec["volumes"][0]["configMap"]["name"] = "other"
+    spec["volumes"][0]["projected"]["sources"][0]["configMap"]["name"] = "other"
     with pytest.raises(LocalError, match="different ConfigMaps at /opt/ray-train/training"):
         volumes.mounts("cpu-0", spec)
+
+
+def test_projected_config_maps_are_one_folder(tmp_path: Path) -> None:
+    parts = {"one": {"data": {"a.py": "1", "b.py": "1"}}, "two": {"data": {"b.py": "2", "c.py": "3"}}}
+    spec = group()["template"]["spec"]
+    spec["volumes"][0] = projected({"configMap": {"name": "one"}}, {"configMap": {"name": "two"}})
+    mount = Volumes(tmp_path, parts).mounts("head", spec)[0]
+    assert (mount.container_path, mount.source) == (CODE_PATH, "ConfigMaps one + two, 3 files")
+    folder = mount.local_path
+    assert sorted(entry.name for entry in folder.iterdir() if not entry.name.startswith("..2")) == [
+        "..data", "a.py", "b.py", "c.py"
+    ]  # fmt: skip
+    assert [(folder / name).read_text() for name in ("a.py", "b.py", "c.py")] == ["1", "2", "3"], "the later one counts"
+    assert {(folder / name).readlink() for name in ("a.py", "c.py")} == {Path("..data/a.py"), Path("..data/c.py")}
+    assert (folder / "c.py").stat().st_mode & 0o222 == folder.stat().st_mode & 0o222 == 0
+
+
+def test_the_charts_package_in_parts_is_one_folder(tmp_path: Path) -> None:
+    chart = Path(shutil.copytree(CHART, tmp_path / CHART.name))
+    package = enlarge(chart, 250 * 1024)
+    program()
+    rendered = render(chart, [CHART / "ci" / "cpu-pvc-values.yaml"], release="demo", namespace="team")
+    assert len(rendered.config_maps) == 2
+    (_, head), (_, workers) = pod_templates(rendered.rayjob)
+    volumes = Volumes(tmp_path / "work", rendered.config_maps)
+    for pod, template in (("head", head), ("cpu-0", workers)):
+        mounts = {mount.container_path: mount for mount in volumes.mounts(pod, template["template"]["spec"])}
+        folder = mounts[CODE_PATH].local_path
+        assert folder == tmp_path / "work" / "root" / CODE_PATH.lstrip("/")
+        laid_out = {file.name: file.read_bytes() for file in folder.glob("*.py")}
+        assert laid_out == {file.name: file.read_bytes() for file in package.glob("*.py")}
+
+
+@pytest.mark.parametrize("sub_path", ["", "sizes.py"])
+def test_a_config_map_alone_is_played_too(tmp_path: Path, sub_path: str) -> None:
+    code = config_map()
+    name = code["metadata"]["name"]
+    spec = group()["template"]["spec"]
+    spec["volumes"][0] = {"name": "code", "configMap": {"name": name}}
+    spec["containers"][0]["volumeMounts"][0]["subPath"] = sub_path
+    mount = Volumes(tmp_path, {name: code}).mounts("head", spec)[0]
+    assert mount.source == f"ConfigMap {name}, 3 files"
+    assert (mount.local_path if sub_path else mount.local_path / "sizes.py").read_text() == "PARAMETERS = 1\n"
+
+
+def test_one_file_of_projected_config_maps(tmp_path: Path) -> None:
+    spec = group()["template"]["spec"]
+    spec["volumes"][0] = projected(
+        {"configMap": {"name": "one", "items": [{"key": "a.py", "path": "deep/x.py"}]}}, {"configMap": {"name": "two"}}
+    )
+    spec["containers"][0]["volumeMounts"][0] |= {"mountPath": "/opt/x.py", "subPath": "deep/x.py"}
+    parts = {"one": {"data": {"a.py": "1"}}, "two": {"data": {"b.py": "2"}}}
+    assert Volumes(tmp_path, parts).mounts("head", spec)[0].local_path.read_text() == "1"
+
+
+@pytest.mark.parametrize(
+    "source", [{"secret": {"name": "a"}}, {"serviceAccountToken": {"path": "token"}}, {"downwardAPI": {"items": []}}]
+)
+def test_other_projected_sources_are_refused(tmp_path: Path, source: dict[str, Any]) -> None:
+    code = config_map()
+    spec = group()["template"]["spec"]
+    spec["volumes"][0]["projected"]["sources"].append(source)
+    with pytest.raises(LocalError, match=f"head: the projected volume code has a source of kind {next(iter(source))}"):
+        Volumes(tmp_path, {code["metadata"]["name"]: code}).mounts("head", spec)
+
+
+def projected(*sources: dict[str, Any]) -> dict[str, Any]:
+    """The volume `code` of some sources."""
+    return {"name": "code", "projected": {"sources": list(sources)}}

@@ -25,23 +25,39 @@ the operator appends six to name the job's cluster. The API server accepts longe
 {{- end -}}
 {{- end -}}
 
-{{/* Text of the training files, as JSON: {"train.py": "…"}. */}}
-{{- define "ray-train-dlc.files" -}}
-{{- $files := dict -}}
+{{/* What a ConfigMap takes, in bytes of text: what `kubectl apply` keeps of an object in an annotation may have 256 KiB, as JSON, with escapes. */}}
+{{- define "ray-train-dlc.codeMapBytes" -}}204800{{- end -}}
+
+{{/*
+The training files and the ConfigMaps that hold them, as JSON: [{"name": "demo-code-1a2b3c4d", "files": {"train.py": "…"}}]. In the order of
+their names they fill one after the other, and each is named by its own content: pods of an old job and of a new one each mount the code that
+they were made for.
+*/}}
+{{- define "ray-train-dlc.codeMaps" -}}
+{{- $limit := include "ray-train-dlc.codeMapBytes" . | int -}}
+{{- $parts := list -}}
+{{- $part := dict -}}
+{{- $bytes := 0 -}}
 {{- range $path, $content := .Files.Glob "files/training/*.py" -}}
-{{- $_ := set $files (base $path) (toString $content) -}}
+{{- if and $part (gt (add $bytes (len $content) | int) $limit) -}}
+{{- $parts = append $parts $part -}}
+{{- $part = dict -}}
+{{- $bytes = 0 -}}
 {{- end -}}
-{{- toJson $files -}}
+{{- $_ := set $part (base $path) (toString $content) -}}
+{{- $bytes = add $bytes (len $content) -}}
+{{- end -}}
+{{- $maps := list -}}
+{{- range $files := append $parts $part -}}
+{{- $name := printf "%s-code-%s" (include "ray-train-dlc.base" $) (toJson $files | sha256sum | trunc 8) -}}
+{{- $maps = append $maps (dict "name" $name "files" $files) -}}
+{{- end -}}
+{{- toJson $maps -}}
 {{- end -}}
 
-{{/* Such files as the data of a ConfigMap. Blank lines stay blank: indented ones would trip linters that read the rendered manifest. */}}
+{{/* Files, as JSON {"train.py": "…"}, as the data of a ConfigMap. Blank lines stay blank: indented ones would trip linters that read the rendered manifest. */}}
 {{- define "ray-train-dlc.fileData" -}}
 {{- regexReplaceAll "(?m)^ +$" (fromJson . | toYaml | nindent 2) "" -}}
-{{- end -}}
-
-{{/* Named by its content: pods of an old job and of a new one each mount the code that they were made for. */}}
-{{- define "ray-train-dlc.configMapName" -}}
-{{- printf "%s-code-%s" (include "ray-train-dlc.base" .) (include "ray-train-dlc.files" . | sha256sum | trunc 8) -}}
 {{- end -}}
 
 {{/*
@@ -66,7 +82,7 @@ The chart's version is in none of these. The parsed spec is hashed, not its text
 {{- $_ := unset .template "metadata" -}}
 {{- end -}}
 {{- /* On a cluster that is there already, the code is that cluster's. */ -}}
-{{- $_ := set $content "files" (include "ray-train-dlc.files" $) -}}
+{{- $_ := set $content "files" (include "ray-train-dlc.codeMaps" $) -}}
 {{- end -}}
 {{- with $spec.submitterPodTemplate }}{{ $_ := unset . "metadata" }}{{ end -}}
 {{- with include "ray-train-dlc.queueLabels" (dict "root" . "name" "") | fromJson }}{{ $_ := set $content "queue" . }}{{ end -}}

@@ -5,8 +5,12 @@
 {{- $scratch := .fields.scratch | default dict -}}
 {{- if ne .role "submitter" }}
 - name: training
-  configMap:
-    name: {{ include "ray-train-dlc.configMapName" .root | quote }}
+  projected:
+    sources:
+      {{- range include "ray-train-dlc.codeMaps" .root | fromJsonArray }}
+      - configMap:
+          name: {{ .name | quote }}
+      {{- end }}
 {{- if include "ray-train-dlc.userCodeMap" .root }}
 - name: code
   configMap:
