@@ -77,7 +77,8 @@ def test_without_a_cluster_it_starts_a_ray_of_its_own(tmp_path: Path, started: S
     lines = alone.output().splitlines()
     assert lines[0].startswith("tiny: 131,648 parameters, 2 ranks on 1 node (cpu, full sharding)")
     assert [line.split("  ")[0] for line in lines[1:5]] == ["step 1/12", "step 4/12", "step 8/12", "step 12/12"]
-    assert lines[5:] == [f"finished 12 steps, loss {losses(tmp_path / 'run')[-1]:.4f}", f"run path: {address}"]
+    assert lines[5].startswith("step 12/12  held-out loss ")
+    assert lines[6:] == [f"finished 12 steps, loss {losses(tmp_path / 'run')[-1]:.4f}", f"run path: {address}"]
     assert losses(tmp_path / "run")[-1] < losses(tmp_path / "run")[0] - 1
     assert complete_steps(tmp_path / "run") == [6, 12]
     (logs,) = stored_logs(tmp_path / "run")

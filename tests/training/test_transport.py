@@ -105,3 +105,63 @@ def test_each_process_reads_its_own_file() -> None:
     path = own_log({"NCCL_DEBUG_FILE": "/var/tmp/ray-train/nccl.%h.%p.log"})  # noqa: S108 - a name only
     assert path == Path(f"/var/tmp/ray-train/nccl.{socket.gethostname().split('.')[0]}.{os.getpid()}.log")  # noqa: S108
     assert own_log({}) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("none", "network: expected efa, found TCP sockets (ranks 0)"),
+        ("plugin-only", "network: expected efa, found TCP sockets (ranks 0)"),
+        ("libfabric", "provider: expected efa, found Failed to initialize any NET plugin (ranks 0)"),
+    ],
+)
+def test_logs_of_a_gpu_without_the_plugin(name: str, message: str) -> None:
+    """Recorded with one rank on an H200 (NCCL 2.28.9, no plugin; lines about channels and trees left out).
+
+    `none` has none of the variables, `plugin-only` has NCCL_NET_PLUGIN=ofi, as the published example sets it, and runs on
+    sockets all the same; `libfabric` has NCCL_NET=Libfabric too, and NCCL does not start.
+    """
+    text = (Path(__file__).parent / "logs_of_nccl" / f"{name}.log").read_text(encoding="utf-8")
+    assert check(G6, text, nodes=1) == [message]
+
+
+# What each instance type must show. The table of the platforms is aws-ofi-nccl's (1.20, src/platform-aws.cpp): p4d SENDRECV,
+# p5 and p6-b200 RDMA, set by the platform; g6 and g6e are not in it and take the plugin's default, SENDRECV. GPUDirect
+# shows in NCCL 2.29's channel lines (transport/net.cc) where the type's interfaces have it.
+TYPES = {
+    "g6.12xlarge": (ExpectedTransport("efa", "SENDRECV", 1, gdrdma=False), "SENDRECV", ""),
+    "g6e.12xlarge": (ExpectedTransport("efa", "SENDRECV", 1, gdrdma=False), "SENDRECV", ""),
+    "p4d.24xlarge": (ExpectedTransport("efa", "SENDRECV", 4, gdrdma=True), "SENDRECV (platform set)", "/GDRDMA"),
+    "p5.48xlarge": (ExpectedTransport("efa", "RDMA", 32, gdrdma=True), "RDMA (platform set)", "/GDRDMA"),
+    "p6-b200.48xlarge": (ExpectedTransport("efa", "RDMA", 8, gdrdma=True), "RDMA (platform set)", "/GDRDMA"),
+}
+
+
+@pytest.mark.parametrize("kind", TYPES)
+def test_each_instance_type_passes_with_its_own_log_and_fails_with_less(kind: str) -> None:
+    expected, protocol, suffix = TYPES[kind]
+    count = expected.interfaces
+
+    def of(found: int) -> str:
+        return efa(found, protocol, f"Channel 00/0 : 7[7] -> 8[0] [send] via NET/Libfabric/0{suffix}")
+
+    assert check(expected, of(count), of(count)) == []
+    fewer = f"interfaces: expected {count}, found {count - 1} (ranks 1)"
+    assert check(expected, of(count), of(count - 1)) == [fewer]
+    tcp = of(count).replace("is efa,", "is tcp,")
+    assert check(expected, of(count), tcp) == ["provider: expected efa, found tcp (ranks 1)"]
+    assert check(expected, SOCKET, of(count)) == ["network: expected efa, found TCP sockets (ranks 0)"]
+    if suffix:
+        bare = [of(count).replace(suffix, "")] * 2
+        assert check(expected, *bare) == ["GPUDirect RDMA: expected, found channels without /GDRDMA (ranks 0, 1)"]
+
+
+@pytest.mark.parametrize("kind", TYPES)
+def test_the_catalogue_promises_the_same(kind: str) -> None:
+    """The chart's expectation comes from the generator's catalogue: both tables must say one thing."""
+    from generator.catalog import instance_types
+
+    found = instance_types()[kind]
+    expected = TYPES[kind][0]
+    assert (found.efa_interfaces, found.transport_protocol) == (expected.interfaces, expected.protocol)
+    assert found.gpudirect == expected.gdrdma
