@@ -32,6 +32,7 @@ RENEW_S = 15.0
 DEAD_S = 45.0  # a lease that has not changed for this long belongs to nobody
 PATIENCE_S = 60.0  # a live owner may be about to end: a retry's new pods start while the old ones save a checkpoint
 SETTLE_S = 1.0  # from writing a lease to reading it again: longer than what lies between another's look and its write
+RELEASE_S = 10.0
 POLL_S = 1.0
 SAY_S = 30.0  # between two lines of a long wait
 
@@ -154,35 +155,39 @@ class Owner:
         self._storage = storage
         self._lease = lease
         self._done = threading.Event()
-        self._thread = threading.Thread(target=self._renew_often, name="owner of the run", daemon=True)
+        self._renewed = time.monotonic()
+        self._thread = threading.Thread(target=self._keep, name="owner of the run", daemon=True)
         if storage:
             self._thread.start()
 
-    def _renew_often(self) -> None:
+    def _keep(self) -> None:
         assert self._storage is not None  # noqa: S101 - the thread is not started otherwise
         while not self._done.wait(RENEW_S):
             with suppress(OSError):  # the run itself judges its storage; the next renewal may be in time
                 found = read(self._storage)
-                if found and found.token != self._lease.token:
+                # One that took over may have ended meanwhile, and its lease be gone.
+                late = found is None and time.monotonic() - self._renewed > DEAD_S
+                if late or (found and found.token != self._lease.token):
                     _end(self._storage, found)
                 self._lease = replace(self._lease, renewed=_now())
                 _write(self._storage, self._lease)
-
-    def release(self) -> None:
-        """Give the run path back."""
-        self._done.set()
-        if self._storage is None:
-            return
-        self._thread.join(timeout=5)
+                self._renewed = time.monotonic()
         with suppress(OSError):
             found = read(self._storage)
             if found and found.token == self._lease.token:
                 self._storage.delete(LEASE)
 
+    def release(self) -> None:
+        """Give the run path back; a storage that does not answer is not waited for longer than `RELEASE_S`."""
+        self._done.set()
+        if self._storage:
+            self._thread.join(timeout=RELEASE_S)
 
-def _end(storage: Storage, other: Lease) -> None:
+
+def _end(storage: Storage, other: Lease | None) -> None:
     """End this process: what it would still write belongs to another. Ranks elsewhere end with it, as when it dies."""
-    lost = f"{storage.root} was taken over by {other.text}: this process had not renewed {LEASE} for {DEAD_S:.0f} s"
+    who = other.text if other else "one that has ended since"
+    lost = f"{storage.root} was taken over by {who}: this process had not renewed {LEASE} for {DEAD_S:.0f} s"
     print(f"{lost}; it ends without another checkpoint", file=sys.stderr, flush=True)
     os._exit(Exit.FAILED)
 

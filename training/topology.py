@@ -25,7 +25,7 @@ NO_GPUS = {"CUDA_VISIBLE_DEVICES": ""}
 PROBE_S = 10.0  # network file systems may show a new file to other clients this late
 # What a killed process leaves beside the files that it was writing: see `Storage.write` and `check_storage`.
 LEFTOVER = re.compile(
-    r"\.(run\.json|loss\.svg|owner\.json|refused\.json|\.probe-\w+)\.[0-9a-f]{8}|\.probe-[0-9a-f]{32}"
+    r"\.((run|owner|refused)\.json|(loss|throughput)\.svg|\.probe-\w+)\.[0-9a-f]{8}|\.probe-[0-9a-f]{32}"
 )
 
 
@@ -134,7 +134,8 @@ def on_rank_0(place: Place, action: Callable[[], None]) -> None:
 
     if place.rank == 0:
         threading.Thread(target=act, name="rank 0 alone", daemon=True).start()
-    while not (told := broadcast(ended)):
+    # A copy: what is sent as empty must not be filled by the thread before rank 0 itself looks at it.
+    while not (told := broadcast(list(ended))):
         time.sleep(0.2)
     if told[0]:
         raise told[0]

@@ -136,6 +136,18 @@ def test_an_owner_that_was_taken_over_ends(root: str, tmp_path: Path, started: S
     assert second.popen.poll() is None
 
 
+def test_an_owner_whose_follower_has_ended_already_ends_too(root: str, tmp_path: Path, started: Started) -> None:
+    first = started.start(script(OWN, root, "1000", elsewhere=True), tmp_path / "first.log")
+    wait_for(first, "owns")
+    os.kill(first.popen.pid, signal.SIGSTOP)
+    second = started.start(script(OWN + "; held.release()", root, "0"), tmp_path / "second.log")
+    assert second.wait() == 0
+    os.kill(first.popen.pid, signal.SIGCONT)
+    assert first.wait(30) == 1
+    assert "was taken over by one that has ended since" in first.output()
+    assert Storage(root).names("") == []
+
+
 @pytest.mark.usefixtures("torch_installed")
 def test_a_second_training_on_the_run_path_ends_with_4_on_all_ranks_and_harms_nothing(
     tmp_path: Path, started: Started
