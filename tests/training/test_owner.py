@@ -9,6 +9,7 @@ import json
 import os
 import signal
 import sys
+import tempfile
 from dataclasses import replace
 from pathlib import Path
 
@@ -171,14 +172,17 @@ def test_a_second_training_on_the_run_path_ends_with_4_on_all_ranks_and_harms_no
 @pytest.mark.usefixtures("ray_installed")
 def test_a_second_driver_is_refused_and_one_after_a_kill_goes_on(tmp_path: Path, started: Started) -> None:
     path = tmp_path / "run"
-    flags = (*FLAGS, f"--run-path={path}", "--num-workers=1")
-    first = started.start((*TRAIN, *flags, ENDLESS), tmp_path / "first.log", RAY_TMPDIR=str(tmp_path))
-    until(lambda: complete_steps(path) or first.popen.poll() is not None, WAIT, "the first checkpoint")
-    second = started.start((*TRAIN, *flags, ENDLESS), tmp_path / "second.log")
-    assert second.wait() == 4, second.output()
-    assert f"process {first.popen.pid} on" in second.output()
-    assert record(path)["run"]["state"] == "running", first.output()
-    first.kill()
+    flags = (*FLAGS, f"--run-path={path}", "--num-workers=1", ENDLESS)
+    with tempfile.TemporaryDirectory(prefix="rt-", dir="/tmp", ignore_cleanup_errors=True) as folder:
+        first = started.start((*TRAIN, *flags), tmp_path / "first.log", RAY_TMPDIR=folder)
+        until(lambda: complete_steps(path) or first.popen.poll() is not None, WAIT, "the first checkpoint")
+        assert first.popen.poll() is None, first.output()
+        second = started.start((*TRAIN, *flags), tmp_path / "second.log", RAY_TMPDIR=folder)
+        assert second.wait() == 4, second.output()
+        assert f"process {first.popen.pid} on" in second.output()
+        assert record(path)["run"]["state"] == "running", first.output()
+        first.kill()
+        started.end()
     alone = (*TRAIN, "--num-workers=0", *FLAGS, f"--run-path={path}", f"--steps={complete_steps(path)[-1] + 4}")
     third = started.start(alone, tmp_path / "third.log")
     assert third.wait() == 0, third.output()
