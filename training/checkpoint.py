@@ -221,15 +221,18 @@ def save(storage: Storage, model: Any, optimizer: Any, *, step: int, config: Con
 
 def prune(storage: Storage, keep: int) -> None:
     """Remove all but the newest `keep` complete checkpoints, and what cut-off saves left."""
-    present = steps_present(storage)
-    kept = {step for step, complete in present if complete}
-    kept = set(sorted(kept)[-keep:])
-    for step, complete in present:
-        if step not in kept:
-            if complete:
-                # First the marker: a removal that is cut off must not leave half a checkpoint that looks whole.
-                storage.delete(f"{folder_name(step)}/{MARKER}")
-            storage.delete(folder_name(step))
+    for step, complete in surplus(steps_present(storage), keep):
+        if complete:
+            # First the marker: a removal that is cut off must not leave half a checkpoint that looks whole.
+            storage.delete(f"{folder_name(step)}/{MARKER}")
+        storage.delete(folder_name(step))
+
+
+def surplus(present: list[tuple[int, bool]], keep: int) -> list[tuple[int, bool]]:
+    """Those of `steps_present` that `prune` removes."""
+    whole = [step for step, complete in present if complete]
+    kept = whole[len(whole) - min(keep, len(whole)) :]
+    return [(step, complete) for step, complete in present if step not in kept]
 
 
 def _cause(error: BaseException) -> tuple[str, bool]:
