@@ -97,3 +97,14 @@ def test_what_a_killed_process_left_is_removed_at_the_start(storage: Storage, mo
         storage.write(name, b"x")
     assert topology.check_storage(storage, topology.Place(), required=True)
     assert storage.names("") == kept
+
+
+def test_all_files_below_a_folder_are_listed_with_size_and_time(storage: Storage) -> None:
+    assert storage.files("") == []
+    storage.write("run.json", b"one")
+    storage.write("checkpoints/step_1/part", b"12345")
+    found = storage.files("")
+    assert [(name, size) for name, size, _ in found] == [("checkpoints/step_1/part", 5), ("run.json", 3)]
+    assert storage.files("checkpoints") == [("step_1/part", 5, found[0][2])]
+    path = Path(storage.root.removeprefix("file://"), "run.json")
+    assert found[1][2] == pytest.approx(path.stat().st_mtime, abs=0.01)
