@@ -118,15 +118,15 @@ def test_each_process_reads_its_own_file() -> None:
 def test_logs_of_a_gpu_without_the_plugin(name: str, message: str) -> None:
     """Recorded with one rank on an H200 (NCCL 2.28.9, no plugin; lines about channels and trees left out).
 
-    `none` has none of the variables, `plugin-only` has NCCL_NET_PLUGIN=ofi, as the published example sets it, and runs on
-    sockets all the same; `libfabric` has NCCL_NET=Libfabric too, and NCCL does not start.
+    `none` has none of the variables; `plugin-only` has NCCL_NET_PLUGIN=ofi, as the published example sets it, and runs
+    on sockets all the same; `libfabric` has NCCL_NET=Libfabric too, and NCCL does not start.
     """
     text = (Path(__file__).parent / "logs_of_nccl" / f"{name}.log").read_text(encoding="utf-8")
     assert check(G6, text, nodes=1) == [message]
 
 
-# What each instance type must show. The table of the platforms is aws-ofi-nccl's (1.20, src/platform-aws.cpp): p4d SENDRECV,
-# p5 and p6-b200 RDMA, set by the platform; g6 and g6e are not in it and take the plugin's default, SENDRECV. GPUDirect
+# What each instance type must show. The table of the platforms is aws-ofi-nccl's (1.20, src/platform-aws.cpp): p4d
+# SENDRECV, p5 and p6-b200 RDMA, set by the platform; g6 and g6e are not in it and take the plugin's default, SENDRECV. GPUDirect
 # shows in NCCL 2.29's channel lines (transport/net.cc) where the type's interfaces have it.
 TYPES = {
     "g6.12xlarge": (ExpectedTransport("efa", "SENDRECV", 1, gdrdma=False), "SENDRECV", ""),
@@ -164,4 +164,4 @@ def test_the_catalogue_promises_the_same(kind: str) -> None:
     found = instance_types()[kind]
     expected = TYPES[kind][0]
     assert (found.efa_interfaces, found.transport_protocol) == (expected.interfaces, expected.protocol)
-    assert found.gpudirect == expected.gdrdma
+    assert found.gpudirect_rdma == expected.gdrdma

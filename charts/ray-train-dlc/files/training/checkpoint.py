@@ -17,6 +17,7 @@ import shutil
 import tempfile
 import uuid
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -25,8 +26,9 @@ from typing import Any
 from training.config import Config, fixed_names
 from training.contract import Exit, RunEndError
 from training.model import check_tie
+from training.owner import await_end
 from training.storage import Storage
-from training.topology import Place, agree, broadcast, gather
+from training.topology import Place, agree, broadcast, gather, on_rank_0
 
 FOLDER = "checkpoints"
 MARKER = "complete.json"
@@ -89,13 +91,23 @@ def differences(mine: Config, theirs: dict[str, Any], *, model_only: bool) -> li
 
 
 def choose(
-    storage: Storage, config: Config, place: Place, resume_from: str, say: Callable[[str], None]
+    storage: Storage,
+    config: Config,
+    place: Place,
+    resume_from: str,
+    say: Callable[[str], None],
+    stop: Callable[[], bool] = lambda: False,
 ) -> tuple[Storage, Found] | None:
     """Where the run goes on: its own newest checkpoint, else that of `resume_from`, else None. Equal on all ranks.
 
+    While `resume_from` is still training, its end is waited for; `stop` tells rank 0 of a request to stop meanwhile.
+
     Raises:
-        RunEndError: `resume_from` has no checkpoint (storage), or the configuration does not fit (failed).
+        RunEndError: `resume_from` has no checkpoint or does not end in time (storage), the configuration does not fit
+            (failed), or a request to stop while waiting (preempted).
     """
+    if resume_from:
+        on_rank_0(place, lambda: _await_source(storage, config, resume_from, say, stop))
     answer: tuple[str, Found] | None = None
     ending: RunEndError | None = None
     failure = None
@@ -114,6 +126,15 @@ def choose(
     if answer is None:
         return None
     return (storage if answer[0] == storage.root else Storage(answer[0])), answer[1]
+
+
+def _await_source(
+    storage: Storage, config: Config, resume_from: str, say: Callable[[str], None], stop: Callable[[], bool]
+) -> None:
+    """Wait until nobody writes to the run that this one starts from; a run with a checkpoint of its own need not."""
+    with suppress(OSError):  # `_choose` meets it again, and says it
+        if newest(storage, lambda _: None) is None:
+            await_end(storage.beside(resume_from), timeout=config.limits.resume_timeout, stop=stop, say=say)
 
 
 def _choose(storage: Storage, config: Config, resume_from: str, say: Callable[[str], None]) -> tuple[str, Found] | None:
@@ -200,15 +221,18 @@ def save(storage: Storage, model: Any, optimizer: Any, *, step: int, config: Con
 
 def prune(storage: Storage, keep: int) -> None:
     """Remove all but the newest `keep` complete checkpoints, and what cut-off saves left."""
-    present = steps_present(storage)
-    kept = {step for step, complete in present if complete}
-    kept = set(sorted(kept)[-keep:])
-    for step, complete in present:
-        if step not in kept:
-            if complete:
-                # First the marker: a removal that is cut off must not leave half a checkpoint that looks whole.
-                storage.delete(f"{folder_name(step)}/{MARKER}")
-            storage.delete(folder_name(step))
+    for step, complete in surplus(steps_present(storage), keep):
+        if complete:
+            # First the marker: a removal that is cut off must not leave half a checkpoint that looks whole.
+            storage.delete(f"{folder_name(step)}/{MARKER}")
+        storage.delete(folder_name(step))
+
+
+def surplus(present: list[tuple[int, bool]], keep: int) -> list[tuple[int, bool]]:
+    """Those of `steps_present` that `prune` removes."""
+    whole = [step for step, complete in present if complete]
+    kept = whole[len(whole) - min(keep, len(whole)) :]
+    return [(step, complete) for step, complete in present if step not in kept]
 
 
 def _cause(error: BaseException) -> tuple[str, bool]:

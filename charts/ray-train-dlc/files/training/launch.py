@@ -19,12 +19,12 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Any
 
-from training import metrics
+from training import metrics, owner
 from training.checkpoint import folder_name
 from training.cluster import wait_for_cluster
 from training.contract import Contract, Exit, RunEndError
 from training.logs import Attempt, Joined
-from training.loop import run
+from training.loop import ending_of, run
 from training.session import Ending, Hooks, Job
 from training.storage import Storage, is_full
 from training.topology import NO_GPUS, Place, backend
@@ -192,6 +192,28 @@ def _keep_log(mailbox: Any, place: Place) -> None:
 
 def launch(job: Job, *, world_size: int) -> Ending:
     """Train `job` with `world_size` ranks on the Ray cluster of RAY_ADDRESS, else on a Ray of this process's own."""
+    stop = threading.Event()
+    storage = Storage(job.run_path)
+    attempt = Attempt(storage)
+
+    def asked_to_stop(_signal: int, _frame: object) -> None:
+        attempt.asked_to_stop()
+        stop.set()
+
+    signal.signal(signal.SIGTERM, asked_to_stop)
+    try:
+        held = owner.acquire(job.run_path, job.run_name, stop=stop.is_set)
+    except RunEndError as error:
+        return ending_of(error)  # not for the run's record: that is the owner's
+    try:
+        return _launch(job, world_size, storage, stop, attempt, held)
+    finally:
+        held.release()
+
+
+def _launch(
+    job: Job, world_size: int, storage: Storage, stop: threading.Event, attempt: Attempt, held: owner.Owner
+) -> Ending:
     import ray
 
     address = os.environ.get("RAY_ADDRESS", "")
@@ -204,22 +226,15 @@ def launch(job: Job, *, world_size: int) -> Ending:
         own["log_to_driver"] = False
         if job.contract.nodes is None:
             job = replace(job, contract=replace(job.contract, nodes=1, processes_per_node=world_size))
-    stop = threading.Event()
-    storage = Storage(job.run_path)
-    attempt = Attempt(storage)
+    asked_to_stop = signal.getsignal(signal.SIGTERM)
     try:
         ray.init(**(own or {"address": address}), logging_level=logging.WARNING)
     except ConnectionError as error:
         return Ending("failed", Exit.FAILED, f"no Ray cluster at RAY_ADDRESS={address}: {error}")
-
-    def asked_to_stop(_signal: int, _frame: object) -> None:
-        attempt.asked_to_stop()
-        stop.set()
-
     # Ray's own handler, which ray.init has just set, ends the driver at once; the run must reach a checkpoint first.
     signal.signal(signal.SIGTERM, asked_to_stop)
     try:
-        ending = _fit(job, world_size, storage, stop, attempt)
+        ending = _fit(job, world_size, storage, stop, attempt, held)
         _close(storage, ending)
         attempt.collect(ending)
     except Exception as error:
@@ -241,15 +256,19 @@ def _close(storage: Storage, ending: Ending) -> None:
         metrics.close_record(storage, ending.state, ending.code, ending.message)
 
 
-def _fit(job: Job, world_size: int, storage: Storage, stop: threading.Event, attempt: Attempt) -> Ending:
+def _fit(
+    job: Job, world_size: int, storage: Storage, stop: threading.Event, attempt: Attempt, held: owner.Owner
+) -> Ending:
     """The ending of the training."""
     try:
-        return _train(job, world_size, storage, stop, attempt)
+        return _train(job, world_size, storage, stop, attempt, held)
     except RunEndError as error:
-        return Ending("failed", error.code, error.message, lasting=error.lasting)
+        return ending_of(error)
 
 
-def _train(job: Job, world_size: int, storage: Storage, stop: threading.Event, attempt: Attempt) -> Ending:
+def _train(
+    job: Job, world_size: int, storage: Storage, stop: threading.Event, attempt: Attempt, held: owner.Owner
+) -> Ending:
     import ray
     from ray.train import CheckpointConfig, FailureConfig, LoggingConfig, RunConfig, ScalingConfig
     from ray.train.torch import TorchConfig, TorchTrainer
@@ -293,6 +312,7 @@ def _train(job: Job, world_size: int, storage: Storage, stop: threading.Event, a
         _close(storage, ending)
         print(ending.message, file=sys.stderr, flush=True)
         attempt.collect(ending)
+        held.release()
         os._exit(Exit.PREEMPTED)
 
     with _relay(mailbox, stop, attempt, give_up) as relayed:

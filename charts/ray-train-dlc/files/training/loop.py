@@ -27,6 +27,12 @@ def train(session: Session) -> None:
         session.report(step, loss, gradient_norm=norm, lr=lr)
 
 
+def ending_of(error: RunEndError) -> Ending:
+    """The ending that an error asks for."""
+    state = "preempted" if error.code == Exit.PREEMPTED else "failed"
+    return Ending(state, error.code, error.message, lasting=error.lasting)
+
+
 def run(job: Job, place: Place, hooks: Hooks, *, cuda: bool) -> Ending:
     """Train one rank of `job`; the process group exists already.
 
@@ -43,7 +49,7 @@ def run(job: Job, place: Place, hooks: Hooks, *, cuda: bool) -> Ending:
     try:
         ending = _train(session)
     except RunEndError as error:
-        ending = Ending("failed", error.code, error.message, lasting=error.lasting)
+        ending = ending_of(error)
         if place.rank == 0 and error.lasting:
             metrics.refuse(session.storage, error.code, error.message)
     if place.rank == 0 and session.record:

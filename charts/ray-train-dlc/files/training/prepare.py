@@ -54,7 +54,9 @@ def prepare(session: Session) -> None:
     per_node = len(session.places) // nodes
     source = None
     if session.shared:
-        source = checkpoint.choose(session.storage, config, place, job.contract.resume_from, session.say)
+        source = checkpoint.choose(
+            session.storage, config, place, job.contract.resume_from, session.say, lambda: session.hooks.stop
+        )
     session.start = session.step = source[1].step if source else 0
     mode = sharding_mode(config.parallel, nodes, per_node)
     if session.start < config.schedule.steps:

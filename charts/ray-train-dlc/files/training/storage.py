@@ -12,6 +12,7 @@ import shutil
 import time
 import uuid
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -110,6 +111,29 @@ class Storage:
             return sorted(p.name for p in target.iterdir()) if target.is_dir() else []
         selector = _pyarrow_fs().FileSelector(f"{self._base}/{folder}", allow_not_found=True)
         return sorted(info.base_name for info in _retry(lambda: self._fs.get_file_info(selector)))
+
+    def files(self, folder: str) -> list[tuple[str, int, float]]:
+        """Every file below a folder, however deep, sorted; empty when there is no such folder.
+
+        Returns:
+            (name below the folder, size in bytes, time of its last change in seconds since 1970).
+        """
+        found: list[tuple[str, int, float]] = []
+        if not self.remote:
+            top = Path(self._base, folder)
+            for parent, _, names in os.walk(top):
+                for name in names:
+                    with suppress(FileNotFoundError):  # a run that goes on removes files meanwhile
+                        file = Path(parent, name)
+                        about = file.lstat()
+                        found.append((file.relative_to(top).as_posix(), about.st_size, about.st_mtime))
+            return sorted(found)
+        base = f"{self._base}/{folder}".rstrip("/")
+        selector = _pyarrow_fs().FileSelector(base, allow_not_found=True, recursive=True)
+        for info in _retry(lambda: self._fs.get_file_info(selector)):
+            if info.is_file:
+                found.append((info.path[len(base) + 1 :], info.size, (info.mtime_ns or 0) / 1e9))
+        return sorted(found)
 
     def delete(self, name: str) -> None:
         """Remove a file or a folder with its content; nothing happens when there is none."""

@@ -5,9 +5,10 @@ from __future__ import annotations
 import gc
 import re
 import socket
+import threading
 import time
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
@@ -23,7 +24,9 @@ from training.storage import Storage, is_full
 NO_GPUS = {"CUDA_VISIBLE_DEVICES": ""}
 PROBE_S = 10.0  # network file systems may show a new file to other clients this late
 # What a killed process leaves beside the files that it was writing: see `Storage.write` and `check_storage`.
-LEFTOVER = re.compile(r"\.(run\.json|loss\.svg|refused\.json|\.probe-\w+)\.[0-9a-f]{8}|\.probe-[0-9a-f]{32}")
+LEFTOVER = re.compile(
+    r"\.((run|owner|refused)\.json|(loss|throughput)\.svg|\.probe-\w+)\.[0-9a-f]{8}|\.probe-[0-9a-f]{32}"
+)
 
 
 @dataclass(frozen=True)
@@ -110,6 +113,32 @@ def broadcast(value: Any) -> Any:
     box = [value]
     dist.broadcast_object_list(box, src=0)
     return box[0]
+
+
+def on_rank_0(place: Place, action: Callable[[], None]) -> None:
+    """Rank 0 runs `action`, however long that takes, and the others wait: a collective alone has a limit of time.
+
+    Raises:
+        RunEndError: that of `action`, on all ranks.
+    """
+    ended: list[RunEndError | None] = []
+
+    def act() -> None:
+        try:
+            action()
+            ended.append(None)
+        except RunEndError as error:
+            ended.append(error)
+        except Exception as error:  # the other ranks must not wait for ever, whatever it was
+            ended.append(RunEndError(Exit.FAILED, f"rank 0 on {place.host}: {type(error).__name__}: {error}"))
+
+    if place.rank == 0:
+        threading.Thread(target=act, name="rank 0 alone", daemon=True).start()
+    # A copy: what is sent as empty must not be filled by the thread before rank 0 itself looks at it.
+    while not (told := broadcast(list(ended))):
+        time.sleep(0.2)
+    if told[0]:
+        raise told[0]
 
 
 def agree(problem: str | None) -> str | None:

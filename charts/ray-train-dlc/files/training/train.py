@@ -33,9 +33,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn
 
-from training import checkpoint, config, metrics
+from training import checkpoint, config, metrics, owner
 from training.contract import Contract, ContractError, Exit, RunEndError
-from training.loop import run
+from training.loop import ending_of, run
 from training.options import PARTS
 from training.session import Ending, Hooks, Job, Session
 from training.storage import Storage
@@ -70,9 +70,9 @@ def parser() -> argparse.ArgumentParser:
         help="start from the newest checkpoint of another run, given by path or by its name beside this one "
         "[RTD_RESUME_FROM]",
     )
-    for title, owner in PARTS.items():
-        group = made.add_argument_group(title, (inspect.getdoc(owner) or "").split("\n")[0])
-        for field in dataclasses.fields(owner):
+    for title, part in PARTS.items():
+        group = made.add_argument_group(title, (inspect.getdoc(part) or "").split("\n")[0])
+        for field in dataclasses.fields(part):
             _add_flag(group, field)
     return made
 
@@ -199,7 +199,11 @@ def _here(job: Job, place: Place) -> Ending:
     if not cuda:
         os.environ.update(NO_GPUS)
     with process_group(place, cuda=cuda, timeout_s=job.config.limits.collective_timeout):
-        return run(job, place, hooks, cuda=cuda)
+        try:
+            with owner.owned_by_rank_0(job.run_path, job.run_name, place, lambda: hooks.stop):
+                return run(job, place, hooks, cuda=cuda)
+        except RunEndError as error:
+            return ending_of(error)
 
 
 def start(train: Callable[[Session], None] | None = None) -> NoReturn:
