@@ -126,8 +126,8 @@ def test_logs_of_a_gpu_without_the_plugin(name: str, message: str) -> None:
 
 
 # What each instance type must show. The table of the platforms is aws-ofi-nccl's (1.20, src/platform-aws.cpp): p4d
-# SENDRECV, p5 and p6-b200 RDMA, set by the platform; g6 and g6e are not in it and take the plugin's default, SENDRECV. GPUDirect
-# shows in NCCL 2.29's channel lines (transport/net.cc) where the type's interfaces have it.
+# SENDRECV, p5 and p6-b200 RDMA, set by the platform; g6 and g6e are not in it and take the plugin's default, SENDRECV.
+# GPUDirect shows in NCCL 2.29's channel lines (transport/net.cc) where the type's interfaces have it.
 TYPES = {
     "g6.12xlarge": (ExpectedTransport("efa", "SENDRECV", 1, gdrdma=False), "SENDRECV", ""),
     "g6e.12xlarge": (ExpectedTransport("efa", "SENDRECV", 1, gdrdma=False), "SENDRECV", ""),
