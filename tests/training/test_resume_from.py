@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import tempfile
 from dataclasses import replace
 from pathlib import Path
 
@@ -109,3 +110,19 @@ def test_a_run_with_a_checkpoint_of_its_own_does_not_wait(source: Process, tmp_p
     assert "waiting for" not in again.output()
     assert "resumed at step 2" in again.output()
     assert source.popen.poll() is None
+
+
+@pytest.mark.ray
+@pytest.mark.usefixtures("ray_installed")
+def test_a_request_to_stop_the_driver_ends_the_waiting_of_its_ranks(
+    source: Process, tmp_path: Path, started: Started
+) -> None:
+    with tempfile.TemporaryDirectory(prefix="rt-", dir="/tmp", ignore_cleanup_errors=True) as folder:
+        driver = started.start((*TRAIN, *resumed(tmp_path, "--num-workers=1")), tmp_path / "log", RAY_TMPDIR=folder)
+        waits(driver)
+        os.kill(driver.popen.pid, signal.SIGTERM)
+        assert driver.wait() == 143, driver.output()
+        assert source.popen.poll() is None
+        started.end()
+    assert "asked to stop before the training began" in driver.output()
+    assert not (tmp_path / "run" / "owner.json").exists()
