@@ -20,6 +20,8 @@ from tests.helm import CHART, ROOT, one, render
 from tests.training.conftest import require
 from tests.training.processes import until
 from tests.training.raycluster import WAIT, running_head
+from training import config
+from training.pace import Pace
 
 FILE = CHART / "files" / "dashboards" / "ray-train-dlc.json"
 ENABLED = job("monitoring.grafanaDashboard.enabled", True)
@@ -115,7 +117,11 @@ def test_ray_and_the_training_have_every_metric() -> None:
     names = {f"ray_{name}" for name in [*METRICS_GAUGES, *re.findall(r'= "(train_\w+)"', sources)]}
     launch = (ROOT / "training" / "launch.py").read_text(encoding="utf-8")
     assert 'f"training_{name}"' in launch
-    names |= {f"ray_training_{name}" for name in re.findall(r'\("(\w+)", \w+\)', launch)}
+    session = (ROOT / "training" / "session.py").read_text(encoding="utf-8")
+    told = [name for call in re.findall(r"hooks\.measured\((.*)\)", session) for name in re.findall(r"(\w+)=", call)]
+    pace = Pace(config.build("tiny"), nodes=2, processes_per_node=2, cuda=False)
+    pace.add(1.0)
+    names |= {f"ray_training_{name}" for name in (*told, *pace.interval(left=0))}
     programs = b"".join((folder / "core/src/ray" / name).read_bytes() for name in ("raylet/raylet", "gcs/gcs_server"))
     for metric in {name for name in metrics() if name.startswith("ray_")} - names:
         # Ray's exporter puts `ray_` before a name, and `_total` behind that of a counter.

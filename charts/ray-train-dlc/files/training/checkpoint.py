@@ -80,12 +80,17 @@ def newest(storage: Storage, say: Callable[[str], None]) -> Found | None:
     return None
 
 
-def differences(mine: Config, theirs: dict[str, Any], *, model_only: bool) -> list[str]:
-    """Settings that must be equal to go on from a checkpoint and are not, as "name: a → b" texts."""
-    now = mine.as_dict()
+def differences(mine: Config, theirs: dict[str, Any], *, model_only: bool, data: str = "") -> list[str]:
+    """Settings that must be equal to go on from a checkpoint and are not, as "name: a → b" texts.
+
+    Args:
+        data: digest of the data of now; empty: not compared.
+    """
+    now = {**mine.as_dict(), "data": data}
+    names = [*fixed_names(model_only=model_only), *(["data"] if data and not model_only else [])]
     return [
         f"{name}: checkpoint {theirs[name]}, now {now[name]}"
-        for name in fixed_names(model_only=model_only)
+        for name in names
         if name in theirs and theirs[name] != now[name]
     ]
 
@@ -97,6 +102,8 @@ def choose(
     resume_from: str,
     say: Callable[[str], None],
     stop: Callable[[], bool] = lambda: False,
+    *,
+    data: str = "",
 ) -> tuple[Storage, Found] | None:
     """Where the run goes on: its own newest checkpoint, else that of `resume_from`, else None. Equal on all ranks.
 
@@ -113,7 +120,7 @@ def choose(
     failure = None
     if place.rank == 0:
         try:
-            answer = _choose(storage, config, resume_from, say)
+            answer = _choose(storage, config, resume_from, say, data)
         except RunEndError as error:
             ending = error
         except OSError as error:
@@ -137,7 +144,9 @@ def _await_source(
             await_end(storage.beside(resume_from), timeout=config.limits.resume_timeout, stop=stop, say=say)
 
 
-def _choose(storage: Storage, config: Config, resume_from: str, say: Callable[[str], None]) -> tuple[str, Found] | None:
+def _choose(
+    storage: Storage, config: Config, resume_from: str, say: Callable[[str], None], data: str
+) -> tuple[str, Found] | None:
     source, found = storage, newest(storage, say)
     if found is None and resume_from:
         source = storage.beside(resume_from)
@@ -152,7 +161,7 @@ def _choose(storage: Storage, config: Config, resume_from: str, say: Callable[[s
     if found is None:
         return None
     # Another run may have been changed on purpose, or it would not be another run: only the weights must fit.
-    wrong = differences(config, found.configuration, model_only=source is not storage)
+    wrong = differences(config, found.configuration, model_only=source is not storage, data=data)
     if wrong:
         where = source.path(folder_name(found.step))
         message = f"this configuration cannot go on from {where}:\n  " + "\n  ".join(wrong)
@@ -170,7 +179,9 @@ def _state(model: Any, optimizer: Any, *, tied: bool) -> tuple[dict[str, Any], d
     return weights, moments
 
 
-def save(storage: Storage, model: Any, optimizer: Any, *, step: int, config: Config, place: Place, keep: int) -> str:
+def save(
+    storage: Storage, model: Any, optimizer: Any, *, step: int, config: Config, place: Place, keep: int, data: str = ""
+) -> str:
     """Write the checkpoint of `step` on all ranks, then drop all but the newest `keep`.
 
     Returns:
@@ -207,7 +218,7 @@ def save(storage: Storage, model: Any, optimizer: Any, *, step: int, config: Con
             "step": step,
             "worldSize": place.world_size,
             "written": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-            "configuration": config.as_dict(),
+            "configuration": {**config.as_dict(), "data": data},
         }
         try:
             storage.write(f"{name}/{MARKER}", json.dumps(marker, indent=1).encode())

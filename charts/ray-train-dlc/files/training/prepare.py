@@ -6,14 +6,12 @@ import os
 
 from training import checkpoint, metrics, transport
 from training.contract import Exit, RunEndError
-from training.data import SyntheticTokens, entropy
 from training.pace import Interfaces, Pace
+from training.packed import DataError
+from training.sequences import Sequences, open_sequences
 from training.session import Session
 from training.sizes import parameter_count, sharding_mode, tokens_per_step
 from training.topology import agree, backend, broadcast, build_mesh, gather
-from training.validation import HeldOut
-
-HELD_OUT = 2**40  # index of the first synthetic sequence that no training reaches
 
 
 def guard_transport(session: Session) -> None:
@@ -52,10 +50,18 @@ def prepare(session: Session) -> None:
 
     job, config, place, nodes = session.job, session.config, session.place, session.nodes
     per_node = len(session.places) // nodes
+    data = _open_data(session)
+    session.data_digest, session.tokens, session.held_out = data.digest, data.tokens, data.held_out
     source = None
     if session.shared:
         source = checkpoint.choose(
-            session.storage, config, place, job.contract.resume_from, session.say, lambda: session.hooks.stop
+            session.storage,
+            config,
+            place,
+            job.contract.resume_from,
+            session.say,
+            lambda: session.hooks.stop,
+            data=data.digest,
         )
     session.start = session.step = source[1].step if source else 0
     mode = sharding_mode(config.parallel, nodes, per_node)
@@ -67,11 +73,6 @@ def prepare(session: Session) -> None:
         session.optimizer = model.optimizer(session.model, config.optimizer)
         if source:
             checkpoint.load(*source, session.model, session.optimizer, config=config, place=place)
-        tokens = session.tokens = SyntheticTokens.create(
-            vocab_size=config.model.vocab_size, sequence_length=config.batch.sequence_length, seed=config.batch.seed
-        )
-        if count := config.reports.validation_sequences:
-            session.held_out = HeldOut(lambda index: tokens.sequence(HELD_OUT + index), count)
     session.interfaces = Interfaces() if place.local_rank == 0 else None
     session.pace = Pace(config, nodes=nodes, processes_per_node=per_node, cuda=session.cuda)
     if place.rank == 0:
@@ -87,18 +88,35 @@ def prepare(session: Session) -> None:
             ),
             facts={
                 "model": {"parameters": parameter_count(config.model)},
-                "data": {"kind": "synthetic", "entropy": round(entropy(), 6)},
+                "data": data.facts,
             },
         )
     session.say(
         f"{config.preset}: {parameter_count(config.model):,} parameters, {_count(len(session.places), 'rank')} "
         f"on {_count(nodes, 'node')} ({'cuda' if session.cuda else 'cpu'}, {mode} sharding), "
-        f"{tokens_per_step(config.batch):,} tokens per step, entropy of the data {entropy():.4f}"
+        f"{tokens_per_step(config.batch):,} tokens per step, {data.summary}"
     )
     if not session.shared:
         session.say("no checkpoints: storage is none and the nodes share no folder, so a lost node starts at step 0")
     if source:
         session.say(f"resumed at step {session.start} from {source[0].path(checkpoint.folder_name(session.start))}")
+
+
+def _open_data(session: Session) -> Sequences:
+    """The data of the run.
+
+    Raises:
+        RunEndError: a rank cannot use it (failed); on all ranks.
+    """
+    data, problem = None, None
+    try:
+        data = open_sequences(session.config, session.job.contract.data)
+    except DataError as error:
+        problem = f"rank {session.place.rank} on {session.place.host}: {error}"
+    if (problem := agree(problem)) or data is None:
+        # Not lasting: the advice mends it, and a retry before that costs seconds.
+        raise RunEndError(Exit.FAILED, f"cannot use the data:\n{problem}", lasting=False)
+    return data
 
 
 def _count(number: int, noun: str) -> str:

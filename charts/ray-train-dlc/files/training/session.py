@@ -102,6 +102,8 @@ class Session:
     tokens: Tokens | None = None
     held_out: HeldOut | None = None
     """Sequences to validate on, where there are any."""
+    data_digest: str = ""
+    """Identifies the data; in every checkpoint's marker."""
     model: Any = None
     """Sharded by FSDP2, with a method `token_loss(inputs, labels)`."""
     optimizer: Any = None
@@ -260,5 +262,6 @@ class Session:
             config=self.config,
             place=self.place,
             keep=self.config.checkpoints.keep_checkpoints,
+            data=self.data_digest,
         )
         self.hooks.checkpointed(self.storage, self.step, self.loss)

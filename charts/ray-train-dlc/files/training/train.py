@@ -70,6 +70,11 @@ def parser() -> argparse.ArgumentParser:
         help="start from the newest checkpoint of another run, given by path or by its name beside this one "
         "[RTD_RESUME_FROM]",
     )
+    where.add_argument(
+        "--data",
+        metavar="folder",
+        help="packed tokens, as python -m training.pack writes them; without it a synthetic language [RTD_DATA]",
+    )
     for title, part in PARTS.items():
         group = made.add_argument_group(title, (inspect.getdoc(part) or "").split("\n")[0])
         for field in dataclasses.fields(part):
@@ -105,7 +110,7 @@ def main(argv: list[str] | None = None, *, train: Callable[[Session], None] | No
     made = parser()
     given = vars(made.parse_args(argv))
     preset, workers = given.pop("preset"), given.pop("num_workers")
-    run_path, resume_from = given.pop("run_path"), given.pop("resume_from")
+    run_path, resume_from, data = given.pop("run_path"), given.pop("resume_from"), given.pop("data")
     try:
         settings = config.build(preset, given, from_text=True)
     except ValueError as error:
@@ -118,12 +123,11 @@ def main(argv: list[str] | None = None, *, train: Callable[[Session], None] | No
     except ContractError as error:
         print(f"wrong environment:\n{error}", file=sys.stderr)
         return Exit.FAILED
-    for name, uri in (("RTD_MODEL", contract.model), ("RTD_DATA", contract.data)):
-        if uri:
-            print(
-                f"{name}={uri}: this training makes its own weights and tokens and reads neither yet", file=sys.stderr
-            )
-            return Exit.FAILED
+    if data:
+        contract = dataclasses.replace(contract, data=str(Path(data).expanduser().absolute()))
+    if problem := _unreadable(contract):
+        print(problem, file=sys.stderr)
+        return Exit.FAILED
     if resume_from:
         contract = dataclasses.replace(contract, resume_from=resume_from.rstrip("/"))
     path = (run_path or contract.run_path or f"runs/{preset}").rstrip("/")
@@ -155,6 +159,18 @@ def main(argv: list[str] | None = None, *, train: Callable[[Session], None] | No
         stream = sys.stdout if ending.code == Exit.DONE else sys.stderr
         print(f"{ending.message}\nrun path: {path}", file=stream, flush=True)
     return int(ending.code)
+
+
+def _unreadable(contract: Contract) -> str:
+    """Why the model or the data that the surroundings name cannot be read, or nothing."""
+    if contract.model:
+        return f"RTD_MODEL={contract.model}: this training makes its own weights and reads no model yet"
+    if contract.data and not contract.data.startswith("/"):
+        return (
+            f"RTD_DATA={contract.data}: this training reads packed tokens from a folder that every rank sees; give "
+            "its absolute path"
+        )
+    return ""
 
 
 def _ended_before(job: Job) -> Ending | None:
