@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import functools
 import importlib
 import io
@@ -187,7 +188,7 @@ def texts(part: Part, source: Source, tokenizer: Any) -> Iterator[str]:
     try:
         for at, content in (_records if kind == "parquet" else _lines)(part, source):
             if kind == "text":
-                text = content.decode("utf-8-sig" if at == 0 else "utf-8")
+                text = content.decode()
             else:
                 text = _text(json.loads(content) if kind == "jsonl" else content, source, tokenizer)
             text.encode()
@@ -257,7 +258,7 @@ def _lines(part: Part, source: Source) -> Iterator[tuple[int, Any]]:
     unit = source.document if is_text else "line"
     with _open(part) as stream:
         if unit == "file":
-            yield 0, stream.read()
+            yield 0, stream.read().removeprefix(codecs.BOM_UTF8)
             return
         at, own = part.start, part.start == 0
         if at:
@@ -266,7 +267,8 @@ def _lines(part: Part, source: Source) -> Iterator[tuple[int, Any]]:
         begin = at
         document: list[bytes] = []
         for line in stream:
-            blank = not line.strip()
+            content = line.removeprefix(codecs.BOM_UTF8) if at == 0 else line
+            blank = not content.strip()
             if document and blank:
                 yield begin, b"".join(document).rstrip(b"\r\n")
                 document = []
@@ -274,12 +276,12 @@ def _lines(part: Part, source: Source) -> Iterator[tuple[int, Any]]:
                 return
             if unit == "line":
                 if is_text or not blank:
-                    yield at, line.rstrip(b"\r\n")
+                    yield at, content.rstrip(b"\r\n")
             elif blank:
                 own = True
             elif own:
                 begin = begin if document else at
-                document.append(line)
+                document.append(content)
             at += len(line)
         if document:
             yield begin, b"".join(document).rstrip(b"\r\n")

@@ -226,7 +226,6 @@ def _rows(job: Job, parts: list[list[Part]]) -> Iterator[dict[str, Any]]:
 
     if not parts:
         return
-    logging.getLogger("ray.data").setLevel(logging.ERROR)
     address = os.environ.get("RAY_ADDRESS") or "local"
     own = {"include_dashboard": False} if address == "local" else {}
     try:
@@ -236,6 +235,7 @@ def _rows(job: Job, parts: list[list[Part]]) -> Iterator[dict[str, Any]]:
     signal.signal(signal.SIGTERM, _stop)  # Ray has just set its own
     try:
         context = ray.data.DataContext.get_current()
+        logging.getLogger("ray.data").setLevel(logging.ERROR)
         context.enable_progress_bars = False
         context.print_on_execution_start = False
         context.execution_options.preserve_order = True
