@@ -186,7 +186,7 @@ def texts(part: Part, source: Source, tokenizer: Any) -> Iterator[str]:
     kind = source.format_of(part.path)
     at = None
     try:
-        for at, content in (_records if kind == "parquet" else _lines)(part, source):
+        for at, content in (_records if kind == "parquet" else _lines)(part, source):  # noqa: B007 - for the error
             if kind == "text":
                 text = content.decode()
             else:

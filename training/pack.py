@@ -151,8 +151,8 @@ def pack(
     finally:
         shutil.rmtree(part, ignore_errors=True)
     lines = [
-        f"{split}: {s['documents']:,} documents, {s['tokens']:,} tokens, {len(s['shards'])} shards, "
-        f"unigram entropy {s['unigramEntropy']:.4f}"
+        f"{split}: {s['documents']:,} documents, {s['tokens']:,} tokens, unigram entropy {s['unigramEntropy']:.4f}, "
+        f"shards: {len(s['shards'])}"
         for split, s in splits.items()
     ]
     return [*lines, f"skipped: {skipped:,} empty documents", f"packed: {storage.root} ({kind})"]
