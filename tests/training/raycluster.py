@@ -102,7 +102,7 @@ def train_workers(node: Process) -> list[int]:
 
 
 @contextmanager
-def running_head() -> Iterator[Cluster]:
+def running_head(*, cpus: int = 0) -> Iterator[Cluster]:
     """A cluster that is only its head; it ends with all nodes that joined it."""
     folder = Path(tempfile.mkdtemp(prefix="rt-", dir="/tmp"))
     started = Started()
@@ -111,7 +111,7 @@ def running_head() -> Iterator[Cluster]:
         head = started.start(
             (
                 *RAY, "start", "--head", "--block", f"--port={port}", "--node-ip-address=127.0.0.1",
-                "--num-cpus=0", "--include-dashboard=false", f"--temp-dir={folder}/ray", "--disable-usage-stats",
+                f"--num-cpus={cpus}", "--include-dashboard=false", f"--temp-dir={folder}/ray", "--disable-usage-stats",
                 f"--ray-client-server-port={free_port()}", "--object-store-memory=80000000",
             ),
             folder / "head.log",
