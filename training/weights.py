@@ -58,6 +58,13 @@ def shape_differences(folder: Path, shape: ModelShape) -> list[str]:
         return [f"{CONFIG} cannot be read: {error}"]
     if (kind := found.get("model_type")) != "qwen2":
         return [f"model_type: model {kind}, and only qwen2 can be trained"]
+    try:
+        return _compare(found, shape)
+    except (TypeError, ValueError, AttributeError) as error:
+        return [f"{CONFIG} has a field of a wrong type: {error}"]
+
+
+def _compare(found: dict[str, Any], shape: ModelShape) -> list[str]:
     differences = []
     rope = _rope(found)
     for name, setting in vars(shape).items():
@@ -136,7 +143,7 @@ def _stored(folder: Path) -> dict[str, Stored]:
     paths = [folder / SINGLE]
     if not paths[0].is_file():
         if not (folder / INDEX).is_file():
-            raise ValueError(f"no {SINGLE} and no {INDEX} there; other formats than safetensors are not read")
+            raise ValueError(f"no {SINGLE} and no {INDEX} in {folder}; other formats than safetensors are not read")
         listed = read_json(folder / INDEX).get("weight_map") or {}
         paths = sorted({folder / str(file) for file in listed.values()})
     found = {}
@@ -177,7 +184,7 @@ def _sources(folder: Path, tensors: dict[str, Any], shape: ModelShape) -> dict[s
     if tied and HEAD in tensors and HEAD not in found and EMBEDDING in found:
         found[HEAD] = found[EMBEDDING]
     unknown = set(stored) - set(tensors) - ({HEAD} if shape.tied and tied else set())
-    problems = [f"{name} is missing" for name in sorted(set(tensors) - set(found))]
+    problems = [f"{folder}: {name} is missing" for name in sorted(set(tensors) - set(found))]
     problems += [f"{stored[name].path}: {name} is no tensor of this model" for name in sorted(unknown)]
     for name, part in sorted(found.items()):
         needed = tuple(tensors[name].shape)
@@ -207,10 +214,10 @@ def load(model: Any, folder: Path, *, shape: ModelShape, place: Place) -> None:
     problem = None
     try:
         sources = _sources(folder, tensors, shape)
-    except (OSError, ValueError) as error:
+    except Exception as error:  # every rank must hear of it, whatever it was
         problem = str(error)
     if problem := agree(problem):
-        raise _unusable(folder, problem)
+        raise _unusable(problem)
     for path in sorted({part.path for part in sources.values()}):
         reading = str(path)
         try:
@@ -223,13 +230,13 @@ def load(model: Any, folder: Path, *, shape: ModelShape, place: Place) -> None:
             problem = f"rank {place.rank} on {place.host}: {reading}: {type(error).__name__}: {error}"
             break
     if problem := agree(problem):
-        raise _unusable(folder, problem)
+        raise _unusable(problem)
     check_tie(model, shape)
 
 
-def _unusable(folder: Path, problem: str) -> RunEndError:
+def _unusable(problem: str) -> RunEndError:
     # Not lasting: files that are put in order mend it, and a retry before that costs seconds.
-    return RunEndError(Exit.FAILED, f"cannot load the model in {folder}: {problem}", lasting=False)
+    return RunEndError(Exit.FAILED, f"cannot load the model: {problem}", lasting=False)
 
 
 def _fill(tensor: Any, stored: Any) -> None:
