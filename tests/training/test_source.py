@@ -243,8 +243,9 @@ def test_a_hub_that_does_not_know_the_data_or_does_not_answer_is_named(
     closed = {**env, "HF_ENDPOINT": f"http://127.0.0.1:{free_port()}"}
     (tmp_path / "c").mkdir()
     silent = run_ranks(started, tmp_path / "c", "owner/name", COMMIT, kind="data", **closed)
-    print(unknown[0], silent[0])
     assert unknown == [unknown[0]] * 4
     assert unknown[0].startswith("4 False data owner/other cannot be fetched on ")
+    assert " 404 " in unknown[0]
     assert silent == [silent[0]] * 4
     assert silent[0].startswith("4 False data owner/name cannot be fetched on ")
+    assert "Connection refused" in silent[0]

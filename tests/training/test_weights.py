@@ -8,7 +8,6 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -29,10 +28,6 @@ pytestmark = pytest.mark.usefixtures("torch_installed")
 SHAPE = {"vocab_size": 509, "hidden_size": 56, "intermediate_size": 150}
 ONE = ({"LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1", "GROUP_RANK": "0"},)
 FOUR = tuple({"LOCAL_RANK": str(r % 2), "LOCAL_WORLD_SIZE": "2", "GROUP_RANK": str(r // 2)} for r in range(4))
-
-
-def shape_of(**changes: Any) -> ModelShape:
-    return configuration.build("tiny", {**SHAPE, **changes}).model
 
 
 @pytest.fixture(scope="module")
@@ -375,58 +370,3 @@ def test_an_export_replaces_an_older_one_whole_and_removes_what_a_cut_off_one_le
         export(model, storage, "export", source=tmp_path / "gone", dtype="float32", shape=shape, place=topology.Place())
     assert storage.read("export/kept") == b""  # the older one is still there
     assert storage.names("") == ["export"]
-
-
-def test_a_shape_that_differs_is_told_by_name(models: Path) -> None:
-    folder = models / "tied-bf16"
-    assert weights.shape_differences(folder, shape_of()) == []
-    assert weights.shape_differences(folder, shape_of(tied=False)) == []
-    other = replace(shape_of(), hidden_size=64, layers=3, rope_theta=10_000.0)
-    assert weights.shape_differences(folder, other) == [
-        "hidden_size: model 56, settings 64",
-        "layers: model 2, settings 3",
-        "rope_theta: model 1000000.0, settings 10000.0",
-    ]
-    assert weights.shape_differences(models / "untied-bf16-files", shape_of()) == ["tied: model False, settings True"]
-
-
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        ({}, ""),
-        ({"rope_parameters": None, "rope_theta": 1e6, "rope_scaling": None, "layer_types": None}, ""),
-        ({"rope_parameters": None, "rope_theta": 5e5}, "rope_theta: model 500000.0, settings 1000000.0"),
-        ({"rope_parameters": None}, "rope_theta: model 10000.0, settings 1000000.0"),
-        ({"model_type": "llama"}, "model_type: model llama, and only qwen2 can be trained"),
-        ({"layer_types": ["full_attention", "sliding_attention"]}, "layer_types: sliding_attention, which is not"),
-        ({"layer_types": None, "use_sliding_window": True, "sliding_window": 64, "max_window_layers": 1}, "layer 1 on"),
-        ({"layer_types": None, "use_sliding_window": True, "sliding_window": 64, "max_window_layers": 2}, ""),
-        ({"rope_parameters": {"rope_type": "yarn", "factor": 4, "rope_theta": 1e6}}, "(rope_parameters): yarn"),
-        ({"rope_parameters": None, "rope_theta": 1e6, "rope_scaling": {"type": "yarn"}}, "(rope_scaling): yarn"),
-        ({"rope_parameters": {"rope_theta": 1e6, "partial_rotary_factor": 0.5}}, "partial_rotary_factor: 0.5, which"),
-        ({"hidden_act": "gelu"}, "hidden_act: gelu, which is not built here"),
-        ({"attention_dropout": 0.1}, "attention_dropout: 0.1"),
-        ({"head_dim": 32}, "head_dim: 32"),
-        ({"head_dim": 14}, ""),
-        ({"quantization_config": {"bits": 4}}, "quantization_config, which is not built here"),
-        ({"num_hidden_layers": None}, "layers: model None, settings 2"),
-        ({"rope_parameters": 5}, "config.json has a field of a wrong type"),
-    ],
-)
-def test_what_is_not_built_is_refused_by_its_field(
-    models: Path, tmp_path: Path, change: dict[str, Any], said: str
-) -> None:
-    content = {**json.loads((models / "tied-bf16" / "config.json").read_text()), **change}
-    (tmp_path / "config.json").write_text(json.dumps(content))
-    found = weights.shape_differences(tmp_path, shape_of())
-    assert len(found) == bool(said), found
-    assert said in "".join(found)
-
-
-@pytest.mark.parametrize("content", [None, "{", "[]"])
-def test_a_configuration_that_cannot_be_read_is_a_difference(tmp_path: Path, content: str | None) -> None:
-    if content is not None:
-        (tmp_path / "config.json").write_text(content)
-    (found,) = weights.shape_differences(tmp_path, shape_of())
-    assert found.startswith("config.json cannot be read: ")
-    assert str(tmp_path) in found
