@@ -15,7 +15,7 @@ from training.prepare import guard_transport, prepare
 from training.session import Ending, Hooks, Job, Session
 from training.step import gradients, learning_rate, update
 from training.storage import Storage
-from training.topology import Place, check_layout, check_storage
+from training.topology import LostRankError, Place, check_layout, check_storage, lost_rank
 
 
 def train(session: Session) -> None:
@@ -41,7 +41,8 @@ def run(job: Job, place: Place, hooks: Hooks, *, cuda: bool) -> Ending:
         the ending, also for those that nothing can mend: a launcher must not take them for a crash and try again.
 
     Raises:
-        Exception: what a retry may mend, such as a lost rank or a failing disk.
+        LostRankError: another rank has died or is stuck.
+        Exception: what a retry may mend, such as a failing disk.
     """
     try:
         session = Session(job, place, hooks, cuda, Storage(job.run_path))
@@ -53,6 +54,15 @@ def run(job: Job, place: Place, hooks: Hooks, *, cuda: bool) -> Ending:
         ending = ending_of(error)
         if place.rank == 0 and error.lasting:
             metrics.refuse(session.storage, error.code, error.message)
+    except RuntimeError as error:
+        if not lost_rank(error):
+            raise
+        limit = job.config.limits.collective_timeout
+        where = f"rank {place.rank} on {place.host} has lost another rank after step {session.step}"
+        cause = str(error).strip().splitlines()[0]
+        raise LostRankError(
+            f"{where}: it has died, or was stuck for {limit} s (collective_timeout); its own log says more; {cause}"
+        ) from error
     if place.rank == 0 and session.record:
         session.record.end(ending.state, ending.code, ending.message)
         if job.contract.storage_kind == "none":
