@@ -106,6 +106,8 @@ class Session:
     """Sequences to validate on, where there are any."""
     data_digest: str = ""
     """Identifies the data; in every checkpoint's marker."""
+    transport: dict[str, Any] | None = None
+    """What was promised of the network, what each rank's log shows, and the verdict; None: nothing is promised."""
     model: Any = None
     """Sharded by FSDP2, with a method `token_loss(inputs, labels)`."""
     optimizer: Any = None
