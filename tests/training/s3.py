@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import IO
 
 from tests.cluster.tools import build
 from tests.training.processes import Process, Started, free_port, until
@@ -100,7 +101,8 @@ def proxy(server: S3) -> Iterator[Proxy]:
             """Nothing."""
 
         def forward(self) -> None:
-            body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            chunked = self.headers.get("Transfer-Encoding", "").lower() == "chunked"
+            body = _chunks(self.rfile) if chunked else self.rfile.read(int(self.headers.get("Content-Length", 0)))
             if self.command in ("PUT", "POST") and not way.passes(self.path):
                 self.send_response(503)
                 self.send_header("Content-Length", "0")
@@ -140,6 +142,17 @@ def proxy(server: S3) -> Iterator[Proxy]:
         listener.shutdown()
         listener.server_close()
         thread.join()
+
+
+def _chunks(stream: IO[bytes]) -> bytes:
+    """A body in chunks, as it came."""
+    raw = b""
+    while line := stream.readline():
+        size = int(line.split(b";")[0], 16)
+        raw += line + stream.read(size + 2)
+        if size == 0:
+            break
+    return raw
 
 
 def _quietly(action: Callable[[BaseHTTPRequestHandler], None]) -> Callable[[BaseHTTPRequestHandler], None]:

@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.go, pytest.mark.usefixtures("torch_installed")]
 FLAGS = ("--preset=tiny", "--schedule=constant", "--warmup-fraction=0", "--checkpoint-every=4", "--log-every=1")
 ALONE = (*TRAIN, "--num-workers=0", *FLAGS)
 ONE_NODE = tuple({"LOCAL_RANK": str(r), "LOCAL_WORLD_SIZE": "2", "GROUP_RANK": "0"} for r in range(2))
-WAIT = 90
+WAIT = 45
 # Says when ranks begin to wait for an upload, and gives up on a storage soon.
 MAIN = """
 import os, sys
