@@ -25,11 +25,11 @@ FLAGS = ("--preset=tiny", "--schedule=constant", "--warmup-fraction=0", "--check
 ALONE = (*TRAIN, "--num-workers=0", *FLAGS)
 ONE_NODE = tuple({"LOCAL_RANK": str(r), "LOCAL_WORLD_SIZE": "2", "GROUP_RANK": "0"} for r in range(2))
 WAIT = 45
-# Says when ranks begin to wait for an upload, and gives up on a storage soon.
+# Says when ranks begin to wait for an upload, and tries no upload again.
 MAIN = """
 import os, sys
 from training import uploads
-uploads.PATIENCE_S = 2.0
+uploads.PATIENCE_S = 0.0
 finish = uploads.Upload.finish
 def said(self):
     print("waiting for", self._name, flush=True)
