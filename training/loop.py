@@ -16,6 +16,7 @@ from training.session import Ending, Hooks, Job, Session
 from training.step import gradients, learning_rate, update
 from training.storage import Storage
 from training.topology import LostRankError, Place, check_layout, check_storage, lost_rank
+from training.uploads import remove_left
 
 
 def train(session: Session) -> None:
@@ -75,13 +76,15 @@ def _train(session: Session) -> Ending:
     session.places = check_layout(place, job.contract, session.config.batch)
     required = job.contract.storage_kind != "none" or session.nodes == 1
     session.shared = check_storage(session.storage, place, required=required)
+    if session.storage.remote:
+        remove_left()
     guard_transport(session)
     prepare(session)
     if session.model is None:
         message = f"finished before, at step {session.start} of {steps}; nothing to do"
         return Ending("finished", Exit.DONE, message)
     if session.start < steps:
-        (job.train or train)(session)
+        _run_loop(session)
     if session.stopped:
         kept = "after its checkpoint" if session.shared else "without a checkpoint: storage is none"
         return Ending("preempted", Exit.PREEMPTED, f"asked to stop: ended at step {session.step} {kept}")
@@ -91,6 +94,19 @@ def _train(session: Session) -> Ending:
     if session.export_due:
         done += f"; model exported to {_export(session)}"
     return Ending("finished", Exit.DONE, done)
+
+
+def _run_loop(session: Session) -> None:
+    """The loop, and the end of the last upload, whatever the loop's own end."""
+    try:
+        (session.job.train or train)(session)
+    except RunEndError as ending:
+        try:
+            session.finish_save()  # raised on all ranks together, so they can wait together
+        except OSError as error:
+            raise RunEndError(ending.code, f"{ending.message}\n{error}", lasting=ending.lasting) from error
+        raise
+    session.finish_save()  # of a loop of one's own that ends early
 
 
 def _export(session: Session) -> str:

@@ -153,7 +153,9 @@ def test_a_training_on_a_real_cluster_exports_them(tmp_path: Path) -> None:
         nodes = [cluster.join(host) for host in ("127.0.0.2", "127.0.0.3")]
         assert len(nodes) == 2
         ports = _metrics_ports(cluster.address)
-        driver = cluster.train(tmp_path / "log", "--steps=100000", "--validate-every=20", RTD_RUN_PATH=str(tmp_path / "run"))
+        driver = cluster.train(
+            tmp_path / "log", "--steps=100000", "--validate-every=20", RTD_RUN_PATH=str(tmp_path / "run")
+        )
 
         def all_seen() -> bool:
             assert driver.popen.poll() is None, driver.output()
