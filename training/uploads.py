@@ -28,16 +28,16 @@ SETTLE_S = 60.0  # how long files that were all uploaded may be missing in the s
 LONGEST_PAUSE_S = 30.0
 LOOK_S = 2.0  # between two looks for the files of the other ranks
 POLL_S = 1.0  # how often ranks that wait tell each other how far they are
-SCRATCH = Path("/var/tmp/ray-train")  # noqa: S108 - where the chart mounts the pod's own disk
 PREFIX = "ray-train-checkpoint-"
 
 _log = logging.getLogger(__name__)
 
 
 def scratch() -> Path:
-    """Folder for local copies: TMPDIR, else the pod's scratch volume, else the system's temporary folder."""
-    if not os.environ.get("TMPDIR") and os.access(SCRATCH, os.W_OK | os.X_OK):
-        return SCRATCH
+    """Folder for local copies: the pod's own disk (RTD_SCRATCH), else the system's temporary folder (TMPDIR)."""
+    given = os.environ.get("RTD_SCRATCH", "").strip()
+    if given and os.access(given, os.W_OK | os.X_OK):
+        return Path(given)
     return Path(tempfile.gettempdir())
 
 
