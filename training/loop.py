@@ -65,7 +65,10 @@ def run(job: Job, place: Place, hooks: Hooks, *, cuda: bool) -> Ending:
             f"{where}: it has died, or was stuck for {limit} s (collective_timeout); its own log says more; {cause}"
         ) from error
     if place.rank == 0 and session.record:
-        session.record.end(ending.state, ending.code, ending.message)
+        try:
+            session.record.end(ending.state, ending.code, ending.message)
+        except OSError as error:  # what the run has done is done, and its ending is told without the record
+            session.say(f"warning: {session.storage.path(metrics.RECORD)} does not tell of the end: {error}")
         if job.contract.storage_kind == "none":
             ending = replace(ending, record=session.record.content)
     return ending

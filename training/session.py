@@ -7,7 +7,6 @@ notice of a lost node are then as here.
 
 from __future__ import annotations
 
-import contextlib
 import math
 import time
 from collections.abc import Callable, Iterator
@@ -285,8 +284,7 @@ class Session:
         """
         if self.record:
             # First the record: a run that goes on from this checkpoint needs the steps before it.
-            with contextlib.suppress(OSError):
-                self.record.write(force=True)
+            self.record.write(force=True, wait=False)
         if not self.shared:
             return
         self.finish_save()
