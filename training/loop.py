@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from training import metrics
 from training.contract import Exit, RunEndError
+from training.export import export
 from training.prepare import guard_transport, prepare
 from training.session import Ending, Hooks, Job, Session
 from training.step import gradients, learning_rate, update
@@ -66,13 +67,33 @@ def _train(session: Session) -> Ending:
     session.shared = check_storage(session.storage, place, required=required)
     guard_transport(session)
     prepare(session)
-    if session.start >= steps:
+    if session.model is None:
         message = f"finished before, at step {session.start} of {steps}; nothing to do"
         return Ending("finished", Exit.DONE, message)
-    (job.train or train)(session)
+    if session.start < steps:
+        (job.train or train)(session)
     if session.stopped:
         kept = "after its checkpoint" if session.shared else "without a checkpoint: storage is none"
         return Ending("preempted", Exit.PREEMPTED, f"asked to stop: ended at step {session.step} {kept}")
     if session.step < steps:
         return Ending("failed", Exit.FAILED, f"the training loop ended at step {session.step} of {steps}")
-    return Ending("finished", Exit.DONE, f"finished {steps} steps, loss {session.loss:.4f}")
+    done = f"finished {steps} steps, loss {session.loss:.4f}" if session.start < steps else f"at step {session.step}"
+    if session.export_due:
+        done += f"; model exported to {_export(session)}"
+    return Ending("finished", Exit.DONE, done)
+
+
+def _export(session: Session) -> str:
+    dtype, shape = session.config.checkpoints.export, session.config.model
+    where = export(
+        session.model,
+        session.storage,
+        metrics.EXPORT,
+        source=session.model_folder,
+        dtype=dtype,
+        shape=shape,
+        place=session.place,
+    )
+    if session.record:
+        session.record.add_export(session.step, dtype, where)
+    return where

@@ -12,6 +12,7 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Protocol
 
 from training import checkpoint, metrics
@@ -107,6 +108,10 @@ class Session:
     model: Any = None
     """Sharded by FSDP2, with a method `token_loss(inputs, labels)`."""
     optimizer: Any = None
+    model_folder: Path | None = None
+    """Hugging Face directory of the model that the run begins with, on this node; None: it begins at random."""
+    export_due: bool = False
+    """The finished model is wanted, and is not in the run path."""
     start: int = 0
     """Steps that were taken before, by the checkpoint this run goes on from."""
     step: int = 0

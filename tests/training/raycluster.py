@@ -33,8 +33,8 @@ class Cluster:
 
     @property
     def head_logs(self) -> Path:
-        """Ray's own log folder on the head."""
-        return self.folder / "ray" / "session_latest" / "logs"
+        """Ray's own log folder on the head; not by the link `session_latest`, which every driver makes anew."""
+        return next(path for path in (self.folder / "ray").glob("session_*") if not path.is_symlink()) / "logs"
 
     def join(self, host: str, *, gpus: int = 0, private: Path | None = None, **env: str) -> Process:
         """Start a worker node with one CPU on a loopback address.

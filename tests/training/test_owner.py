@@ -118,10 +118,39 @@ def test_a_lease_of_garbage_is_no_owner_and_a_path_that_cannot_be_written_is_lef
 
 
 def test_of_many_starts_at_once_one_goes_on(root: str, tmp_path: Path, started: Started) -> None:
-    starts = [started.start(script(OWN, root, "4", elsewhere=True), tmp_path / f"log{n}") for n in range(4)]
-    codes = finish(starts)
-    assert sorted(codes) == [0, 1, 1, 1], outputs(starts)
-    assert all("has an owner already" in p.output() for p, code in zip(starts, codes, strict=True) if code)
+    starts = [started.start(script(OWN, root, "1000", elsewhere=True), tmp_path / f"log{n}") for n in range(4)]
+    until(lambda: sum(p.popen.poll() is None for p in starts) <= 1, WAIT, "all starts but one to end")
+    winner = [p for p in starts if p.popen.poll() is None]
+    assert len(winner) == 1, outputs(starts)
+    wait_for(winner[0], "owns")
+    others = [p for p in starts if p is not winner[0]]
+    assert [p.popen.poll() for p in others] == [1, 1, 1], outputs(starts)
+    assert all("has an owner already" in p.output() and "owns" not in p.output().splitlines() for p in others)
+
+
+LATE = """
+write, wrote = owner._write, []
+def late(storage, lease):
+    if not wrote:
+        print("found nobody", flush=True)
+        owner.time.sleep(2)
+    write(storage, lease)
+    wrote.append(1)
+owner._write = late
+"""
+
+
+def test_a_start_that_writes_late_gives_way_to_the_owner_that_it_hit(
+    root: str, tmp_path: Path, started: Started
+) -> None:
+    """It found nobody, and a busy machine stopped it until another one had become the owner."""
+    late = started.start(script(LATE + OWN, root, "1000", elsewhere=True), tmp_path / "late.log")
+    wait_for(late, "found nobody")
+    first = started.start(script(OWN, root, "1000", elsewhere=True), tmp_path / "first.log")
+    wait_for(first, "owns")
+    assert late.wait(WAIT) == 1
+    assert f"has an owner already: run a, process {first.popen.pid}" in late.output()
+    assert first.popen.poll() is None
 
 
 def test_an_owner_that_was_taken_over_ends(root: str, tmp_path: Path, started: Started) -> None:

@@ -89,13 +89,3 @@ def test_damaged_data_ends_all_ranks_with_the_file(
     assert finish(ranks) == [1, 1], outputs(ranks)
     assert "cannot use the data:\nrank 0 on" in ranks[0].output()
     assert message in ranks[0].output()
-
-
-def test_a_folder_that_is_no_path_is_refused(tmp_path: Path, started: Started) -> None:
-    process = started.start(
-        (*TRAIN, "--num-workers=0", *FLAGS, f"--run-path={tmp_path / 'run'}"), tmp_path / "log", RTD_DATA="owner/name"
-    )
-    assert process.wait() == 1
-    assert (
-        "RTD_DATA=owner/name: this training reads packed tokens from a folder that every rank sees" in process.output()
-    )
