@@ -5,7 +5,9 @@ The nodes are network namespaces joined by a veth with a limited rate (`namespac
 
 from __future__ import annotations
 
+import json
 import signal
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -57,6 +59,34 @@ def test_nodes_and_what_runs_in_them_go_also_after_a_failure(
     left = run("ip", "netns", "list")
     assert nodes[0].namespace in left  # those of the other tests are still there
     assert not any(node.namespace in left for node in made)
+
+
+def test_each_collective_alone_sends_what_the_formula_takes_for_it(
+    nodes: tuple[Node, Node], tmp_path: Path, started: Started
+) -> None:
+    """The calibration: the payload that is known, and what TCP, IP and Ethernet headers add to it."""
+    sizes_ = ("--smallest=16MiB", "--largest=16MiB", "--warmup=1", "--iterations=3")
+    command = (sys.executable, "-m", "training.probe", "--num-workers=0", f"--run-path={tmp_path}/run", *sizes_)
+    ranks = start_ranks(started, nodes, command, tmp_path)
+    assert finish(ranks) == [0] * 4, outputs(ranks)
+    content = json.loads((tmp_path / "run" / "probe.json").read_text(encoding="utf-8"))
+    size = 2**24
+    payload = {
+        ("between", "all-gather"): 2 * size / 2,  # two pairs of ranks, each of which sends half of its buffer
+        ("between", "reduce-scatter"): 2 * size,  # gloo's is an all-reduce
+        ("between", "all-reduce"): 2 * size,
+        ("world", "all-gather"): 3 / 4 * size,
+        ("world", "reduce-scatter"): 2 * 3 / 4 * size,
+        ("world", "all-reduce"): 2 * 3 / 4 * size,
+    }
+    found = {(m["group"], m["collective"]): m for m in content["measurements"]}
+    for name, expected in payload.items():
+        assert found[name]["nodeBytesExpected"] == pytest.approx(expected)
+        for node in found[name]["network"]:
+            assert 1.0 <= node["sent"] / expected < 1.03
+            assert 1.0 <= node["received"] / expected < 1.03
+    for kind in ("all-gather", "reduce-scatter", "all-reduce"):
+        assert all(node["sent"] < size / 100 for node in found["inside", kind]["network"])
 
 
 @pytest.mark.parametrize(
