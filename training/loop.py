@@ -16,7 +16,8 @@ from training.prepare import guard_transport, prepare
 from training.session import Ending, Hooks, Job, Session
 from training.step import gradients, learning_rate, update
 from training.storage import Storage
-from training.topology import Place, check_layout, check_storage
+from training.topology import LostRankError, Place, check_layout, check_storage, lost_rank
+from training.uploads import remove_left
 
 
 class Body(Protocol):
@@ -49,7 +50,8 @@ def run(job: Job, place: Place, hooks: Hooks, *, cuda: bool) -> Ending:
         the ending, also for those that nothing can mend: a launcher must not take them for a crash and try again.
 
     Raises:
-        Exception: what a retry may mend, such as a lost rank or a failing disk.
+        LostRankError: another rank has died or is stuck.
+        Exception: what a retry may mend, such as a failing disk.
     """
     try:
         session = Session(job, place, hooks, cuda, Storage(job.run_path))
@@ -61,6 +63,15 @@ def run(job: Job, place: Place, hooks: Hooks, *, cuda: bool) -> Ending:
         ending = ending_of(error)
         if place.rank == 0 and error.lasting:
             metrics.refuse(session.storage, error.code, error.message)
+    except RuntimeError as error:
+        if not lost_rank(error):
+            raise
+        limit = job.config.limits.collective_timeout
+        where = f"rank {place.rank} on {place.host} has lost another rank after step {session.step}"
+        cause = str(error).strip().splitlines()[0]
+        raise LostRankError(
+            f"{where}: it has died, or was stuck for {limit} s (collective_timeout); its own log says more; {cause}"
+        ) from error
     if place.rank == 0 and session.record:
         session.record.end(ending.state, ending.code, ending.message)
         if job.contract.storage_kind == "none":
@@ -73,13 +84,15 @@ def _train(session: Session) -> Ending:
     session.places = check_layout(place, job.contract, session.config.batch)
     required = job.contract.storage_kind != "none" or session.nodes == 1
     session.shared = check_storage(session.storage, place, required=required)
+    if session.storage.remote:
+        remove_left()
     guard_transport(session)
     prepare(session)
     if session.model is None:
         message = f"finished before, at step {session.start} of {steps}; nothing to do"
         return Ending("finished", Exit.DONE, message)
     if session.start < steps:
-        (job.train or train)(session)
+        _run_loop(session)
     if session.stopped:
         kept = "after its checkpoint" if session.shared else "without a checkpoint: storage is none"
         return Ending("preempted", Exit.PREEMPTED, f"asked to stop: ended at step {session.step} {kept}")
@@ -89,6 +102,19 @@ def _train(session: Session) -> Ending:
     if session.export_due:
         done += f"; model exported to {_export(session)}"
     return Ending("finished", Exit.DONE, done)
+
+
+def _run_loop(session: Session) -> None:
+    """The loop, and the end of the last upload, whatever the loop's own end."""
+    try:
+        (session.job.train or train)(session)
+    except RunEndError as ending:
+        try:
+            session.finish_save()  # raised on all ranks together, so they can wait together
+        except OSError as error:
+            raise RunEndError(ending.code, f"{ending.message}\n{error}", lasting=ending.lasting) from error
+        raise
+    session.finish_save()  # of a loop of one's own that ends early
 
 
 def _export(session: Session) -> str:

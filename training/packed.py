@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
+import os
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -52,6 +53,56 @@ def permuted(position: int, size: int, key: int) -> int:
             return position
 
 
+class _Shard:
+    """The token ids of one file; read and not mapped: a mapped file that is cut off ends the process with SIGBUS."""
+
+    def __init__(self, path: Path, tokens: int, kind: str) -> None:
+        """Open it.
+
+        Raises:
+            DataError: it is missing, cannot be read or has not the bytes of `tokens` tokens.
+        """
+        import numpy as np
+
+        self.path, self.tokens, self.dtype = path, tokens, np.dtype(DTYPES[kind])
+        expected = tokens * self.dtype.itemsize
+        try:
+            self.file = path.open("rb", buffering=0)
+            found = os.fstat(self.file.fileno()).st_size
+        except FileNotFoundError:
+            raise DataError(
+                f"{path}: not there (0 bytes found, {expected} expected); copy it again or pack again"
+            ) from None
+        except OSError as error:
+            raise DataError(f"{path}: cannot be read: {error}") from error
+        if found != expected:
+            raise DataError(f"{path}: {found} bytes found, {expected} expected; copy it again or pack again")
+
+    def read(self, first: int, count: int) -> Any:
+        """At most `count` tokens from `first` on: shape (number,), the number that is left when that is less.
+
+        Raises:
+            DataError: it has become shorter, or cannot be read.
+        """
+        import numpy as np
+
+        count = min(count, self.tokens - first)
+        size, at = count * self.dtype.itemsize, first * self.dtype.itemsize
+        data = b""
+        try:
+            while len(data) < size and (more := os.pread(self.file.fileno(), size - len(data), at + len(data))):
+                data += more
+        except OSError as error:
+            raise DataError(f"{self.path}: cannot be read: {error}") from error
+        if len(data) < size:
+            raise DataError(
+                f"{self.path}: ends at byte {os.fstat(self.file.fileno()).st_size} and had "
+                f"{self.tokens * self.dtype.itemsize} when this run began; copy it again, and never change packed data "
+                "in place"
+            )
+        return np.frombuffer(data, dtype=self.dtype)
+
+
 @dataclass(frozen=True)
 class PackedTokens:
     """One split of a packed folder, cut to sequences."""
@@ -77,12 +128,11 @@ class PackedTokens:
     eos: int
     """Token id at the end of every document."""
     _starts: tuple[int, ...]
-    _shards: tuple[Any, ...]
-    _files: tuple[str, ...]
+    _shards: tuple[_Shard, ...]
 
     @classmethod
     def open(cls, folder: str, split: str, *, sequence_length: int, seed: int, vocab_size: int) -> PackedTokens:
-        """Check a split against its index, in a time that does not grow with the data, and map it.
+        """Check a split against its index, in a time that does not grow with the data, and open it.
 
         Raises:
             DataError: no packed folder, no such split, a file that is missing or of another size, token ids that the
@@ -123,7 +173,7 @@ class PackedTokens:
                 f"{path}: {split} has {facts[0]} tokens, less than one sequence of {sequence_length} + 1; take a "
                 "smaller sequence_length or more data" + (" or validation" if split == "validation" else "")
             )
-        shards = tuple(_map(root / file, count, kind) for file, count in zip(files, counts, strict=True))
+        shards = tuple(_Shard(root / file, count, kind) for file, count in zip(files, counts, strict=True))
         return cls(
             root,
             split,
@@ -135,7 +185,6 @@ class PackedTokens:
             eos=eos,
             _starts=tuple(itertools.accumulate(counts, initial=0))[:-1],
             _shards=shards,
-            _files=tuple(files),
         )
 
     @property
@@ -148,7 +197,7 @@ class PackedTokens:
 
         Raises:
             IndexError: there are fewer sequences.
-            DataError: a token id that the model does not have, so the file was damaged.
+            DataError: the file has become shorter or cannot be read, or a token id that the model does not have.
         """
         import numpy as np
         import torch
@@ -162,10 +211,10 @@ class PackedTokens:
         shard = bisect_right(self._starts, at) - 1
         while at < end:
             first = at - self._starts[shard]
-            piece = self._shards[shard][first : first + end - at]
+            piece = self._shards[shard].read(first, end - at)
             if piece.size and (found := int(piece.max())) >= self.vocab_size:
                 raise DataError(
-                    f"{self.folder / self._files[shard]}: token id {found} after token {first}, above all that "
+                    f"{self._shards[shard].path}: token id {found} after token {first}, above all that "
                     "the index knows: the file is damaged; copy it again"
                 )
             row[filled : filled + piece.size] = piece
@@ -217,21 +266,3 @@ def _read(path: Path) -> dict[str, Any]:
         found = index.get("version") if isinstance(index, dict) else None
         raise DataError(f"{path}: version {found} of the format, and this training reads {VERSION}; pack again")
     return index
-
-
-def _map(path: Path, tokens: int, kind: str) -> Any:
-    """The token ids of one file: shape (tokens,)."""
-    import numpy as np
-
-    expected = tokens * np.dtype(DTYPES[kind]).itemsize
-    try:
-        found = path.stat().st_size
-        if found == expected:
-            return np.memmap(path, dtype=DTYPES[kind], mode="r")
-    except FileNotFoundError:
-        raise DataError(
-            f"{path}: not there (0 bytes found, {expected} expected); copy it again or pack again"
-        ) from None
-    except OSError as error:
-        raise DataError(f"{path}: cannot be read: {error}") from error
-    raise DataError(f"{path}: {found} bytes found, {expected} expected; copy it again or pack again")

@@ -56,7 +56,7 @@ from training.prepare import guard_transport
 from training.probe_table import Group, Sweep, binary, counted, head, limits, record, row
 from training.session import Ending, Hooks, Job, Session
 from training.storage import Storage
-from training.topology import Place, agree, check_layout, check_storage, gather
+from training.topology import LostRankError, Place, agree, check_layout, check_storage, gather, lost_rank
 from training.train import add_place_flags, carry_out, leave, settings_of, show, surroundings
 
 RECORD = "probe.json"
@@ -171,6 +171,9 @@ def run(job: Job, place: Place, hooks: Hooks, *, cuda: bool, sweep: Sweep) -> En
 
     Returns:
         the ending, the same on all ranks; also for those that nothing can mend.
+
+    Raises:
+        LostRankError: another rank has gone; under Ray a retry may mend it.
     """
     try:
         session = Session(job, place, hooks, cuda, Storage(job.run_path))
@@ -179,7 +182,15 @@ def run(job: Job, place: Place, hooks: Hooks, *, cuda: bool, sweep: Sweep) -> En
     try:
         return _measure_all(session, sweep)
     except RunEndError as error:
+        if place.rank == 0 and error.lasting:
+            metrics.refuse(session.storage, error.code, error.message)
         return ending_of(error)
+    except RuntimeError as error:
+        if not lost_rank(error):
+            raise
+        cause = str(error).strip().splitlines()[0]
+        text = f"rank {place.rank} on {place.host} has lost another rank: it has died, or was stuck for"
+        raise LostRankError(f"{text} {job.config.limits.collective_timeout} s (collective_timeout); {cause}") from error
 
 
 def _measure_all(session: Session, sweep: Sweep) -> Ending:

@@ -128,6 +128,7 @@ def record(session: Session, sweep: Sweep, measurements: list[dict[str, Any]], s
         "versions": metrics.versions(),
         "device": torch.cuda.get_device_name() if session.cuda else "cpu",
         "topology": topology,
+        "transport": session.transport,
         "warmup": sweep.warmup,
         "iterations": sweep.iterations,
         "nominalGbps": sweep.nominal_gbps or None,

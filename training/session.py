@@ -19,9 +19,11 @@ from training import checkpoint, metrics
 from training.config import Config
 from training.contract import Contract, Exit, RunEndError
 from training.pace import Interfaces, Pace, progress_line
+from training.packed import DataError
 from training.sizes import micro_batch, tokens_per_step
 from training.storage import Storage
-from training.topology import Place, gather
+from training.topology import Place, agree, gather
+from training.uploads import Upload
 from training.validation import HeldOut, held_out_loss
 
 PREEMPTION_POLL_S = 5.0  # Ray itself looks for draining nodes this often
@@ -105,6 +107,8 @@ class Session:
     """Sequences to validate on, where there are any."""
     data_digest: str = ""
     """Identifies the data; in every checkpoint's marker."""
+    transport: dict[str, Any] | None = None
+    """What was promised of the network, what each rank's log shows, and the verdict; None: nothing is promised."""
     model: Any = None
     """Sharded by FSDP2, with a method `token_loss(inputs, labels)`."""
     optimizer: Any = None
@@ -121,9 +125,12 @@ class Session:
     stopped: bool = False
     """The run was asked to stop, and did after its checkpoint."""
     _flags: tuple[bool, bool] = (False, False)
+    _data_problem: str = ""
     _began: float = 0.0
     _last_poll: float = 0.0
     _noticed: bool = False
+    _upload: Upload | None = None
+    _saved: tuple[int, float] = (0, math.nan)
 
     @property
     def config(self) -> Config:
@@ -143,8 +150,18 @@ class Session:
     def batch(self, step: int) -> tuple[Any, Any]:
         """This rank's inputs and labels of `step`: int64, shape (global_batch_size / ranks, sequence_length)."""
         assert self.tokens is not None  # noqa: S101 - there are none only where there is no step
-        size = self.config.batch.global_batch_size
-        return self.tokens.batch(step, global_batch_size=size, rank=self.place.rank, world_size=self.place.world_size)
+        batch, world = self.config.batch, self.place.world_size
+        try:
+            return self.tokens.batch(
+                step, global_batch_size=batch.global_batch_size, rank=self.place.rank, world_size=world
+            )
+        except DataError as error:
+            # The others compute already and wait for this rank: it takes part, and `report` ends the run on all.
+            self._data_problem = f"rank {self.place.rank} on {self.place.host}: {error}"
+            import torch
+
+            nothing = torch.zeros(batch.global_batch_size // world, batch.sequence_length, dtype=torch.int64)
+            return nothing, nothing
 
     def steps(self) -> Iterator[int]:
         """Numbers of the steps to take, each followed by what is due after it: validation, checkpoint, notice, stop.
@@ -171,6 +188,8 @@ class Session:
                 self._noticed = self._noticed or bool(notice)
             if step == last or (every and step % every == 0) or stop or notice:
                 self.save()
+            if step == last or stop or notice:
+                self.finish_save()
             if notice:
                 self.say(f"{notice}: checkpoint of step {step} saved, going on until the node is gone")
             if stop and step != last:
@@ -187,17 +206,22 @@ class Session:
             gradient_norm: norm of the gradient before clipping, equal on all ranks.
 
         Raises:
-            RunEndError: the loss or the norm is no number any more.
+            RunEndError: a rank had no data for the step, or the loss or the norm is no number any more.
         """
         import torch
         import torch.distributed as dist
 
         poll = self.hooks.watches_preemption and time.monotonic() - self._last_poll > PREEMPTION_POLL_S
         device = torch.device("cuda", torch.cuda.current_device()) if self.cuda else torch.device("cpu")
-        told = torch.tensor([0.0, self.hooks.stop, poll and self.place.rank == 0], dtype=torch.float64, device=device)
+        flags = [self.hooks.stop, poll and self.place.rank == 0, bool(self._data_problem)]
+        told = torch.tensor([0.0, *flags], dtype=torch.float64, device=device)
         told[0] = loss
         dist.all_reduce(told)
-        summed, stop, ask = told.tolist()
+        summed, stop, ask, without = told.tolist()
+        if without:
+            # Not lasting: the advice mends it, and a retry before that costs seconds.
+            problem = f"no data for step {step}; the checkpoints before it are kept\n{agree(self._data_problem)}"
+            raise RunEndError(Exit.FAILED, problem, lasting=False)
         self.loss, norm = summed / self.place.world_size, float(gradient_norm)
         self.step, self._flags = step, (stop > 0, ask > 0)
         if not (math.isfinite(self.loss) and math.isfinite(norm)):
@@ -252,14 +276,21 @@ class Session:
             self.hooks.measured(validation_loss=loss)
 
     def save(self) -> None:
-        """Checkpoint of the step last reported, on all ranks, where there is a place for it."""
+        """Checkpoint of the step last reported, on all ranks, where there is a place for it.
+
+        At an address it is complete only later: when the next save begins, or after `finish_save`.
+
+        Raises:
+            OSError: this checkpoint, or the upload of the one before, failed; on all ranks.
+        """
         if self.record:
             # First the record: a run that goes on from this checkpoint needs the steps before it.
             with contextlib.suppress(OSError):
                 self.record.write(force=True)
         if not self.shared:
             return
-        checkpoint.save(
+        self.finish_save()
+        self._upload = checkpoint.save(
             self.storage,
             self.model,
             self.optimizer,
@@ -269,4 +300,17 @@ class Session:
             keep=self.config.checkpoints.keep_checkpoints,
             data=self.data_digest,
         )
-        self.hooks.checkpointed(self.storage, self.step, self.loss)
+        self._saved = (self.step, self.loss)
+        if not self._upload:
+            self.hooks.checkpointed(self.storage, *self._saved)
+
+    def finish_save(self) -> None:
+        """Wait for the checkpoint that is being uploaded, where there is one. All ranks together.
+
+        Raises:
+            OSError: a rank could not upload its part; on all ranks.
+        """
+        upload, self._upload = self._upload, None
+        if upload:
+            upload.finish()
+            self.hooks.checkpointed(self.storage, *self._saved)

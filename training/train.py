@@ -39,7 +39,7 @@ from training.loop import Body, ending_of, run
 from training.options import PARTS
 from training.session import Ending, Hooks, Job, Session
 from training.storage import Storage
-from training.topology import NO_GPUS, Place, missing_gpu, process_group, use_cuda
+from training.topology import NO_GPUS, LostRankError, Place, missing_gpu, process_group, use_cuda
 
 
 def parser() -> argparse.ArgumentParser:
@@ -259,6 +259,14 @@ def _here(job: Job, place: Place, body: Body) -> Ending:
         try:
             with owner.owned_by_rank_0(job.run_path, job.run_name, place, lambda: hooks.stop):
                 return body(job, place, hooks, cuda=cuda)
+        except LostRankError as error:
+            # Each rank knows only its own end of it, and rank 0, whose endings are shown, may be the lost one.
+            if place.rank != 0:
+                print(error, file=sys.stderr, flush=True)
+            else:
+                with contextlib.suppress(OSError):
+                    metrics.close_record(Storage(job.run_path), "failed", Exit.FAILED, str(error))
+            return Ending("failed", Exit.FAILED, str(error))
         except RunEndError as error:
             return ending_of(error)
 

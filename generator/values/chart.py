@@ -118,12 +118,11 @@ class SecretRef(Model):
 
 
 class ModelSource(Model):
-    """The model to start from, for code of your own: in RTD_MODEL, with revision and token beside it. The bundled
-    `training.train` does not read it yet."""
+    """The model to start from (docs/model.md): in RTD_MODEL, with revision and token beside it."""
 
     uri: str = Field(default="", examples=["s3://bucket/models/Qwen2.5-1.5B"])
-    """For code of your own, in RTD_MODEL (the bundled `training.train` does not read it yet): name on the Hugging Face
-    hub, `s3://` address of a folder, or absolute path inside the pods. Empty: none."""
+    """Qwen2.5 model in the Hugging Face format, in RTD_MODEL: name on the Hugging Face hub, `s3://` address of a
+    folder, or absolute path inside the pods. Empty: the weights start at random."""
     revision: str = ""
     """Commit on the hub, all 40 digits: a branch that moves would change the training and not the job's name."""
     secret_ref: SecretRef = SecretRef()
@@ -131,11 +130,11 @@ class ModelSource(Model):
 
 
 class DataSource(Model):
-    """The data to train on, for code of your own: in RTD_DATA; the same forms as for the model."""
+    """The data to train on (docs/data.md): in RTD_DATA; the same forms as for the model."""
 
     uri: str = Field(default="", examples=["s3://bucket/corpus"])
-    """For code of your own, in RTD_DATA: name of a dataset on the hub, `s3://` address of a folder, or absolute path
-    inside the pods. Empty: none."""
+    """Packed tokens, as `python -m training.pack` writes them, in RTD_DATA: `s3://` address of a folder, absolute path
+    inside the pods, or name of a dataset on the hub. Empty: a synthetic language."""
     revision: str = ""
     """Commit on the hub, all 40 digits."""
     secret_ref: SecretRef = SecretRef()

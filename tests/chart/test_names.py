@@ -210,7 +210,7 @@ def test_the_hash_itself_does_not_move(chart_copy: Path) -> None:
     shutil.rmtree(chart_copy / "files" / "training")
     (chart_copy / "files" / "training").mkdir()
     (chart_copy / "files" / "training" / "train.py").write_text("print('training')\n", encoding="utf-8")
-    assert job_name(job(), chart=chart_copy) == "demo-c4f55db6"
+    assert job_name(job(), chart=chart_copy) == "demo-06459dbb"
 
 
 @pytest.mark.parametrize(

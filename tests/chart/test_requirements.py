@@ -96,6 +96,11 @@ REFUSED: dict[str, tuple[dict[str, Any], list[str]]] = {
     "preset among the arguments": (job("training.args", {"preset": "a"}), ["training.args", "training.preset"]),
     "ranks among the arguments": (job("training.args", {"num_workers": 8}), ["training.args", "replicas × gpus"]),
     "run path among the arguments": (job("training.args", {"run_path": "/a"}), ["training.args", "training.storage"]),
+    "model among the arguments": (job("training.args", {"model": "/a"}), ["training.args", "set training.model"]),
+    "data's commit among the arguments": (
+        job("training.args", {"data_revision": "a"}),
+        ["training.args", "set training.data"],
+    ),
     "resume among the arguments": (job("training.args", {"resume_from": "a"}), ["training.args", "job.resumeFrom"]),
     "help among the arguments": (job("training.args", {"help": True}), ["training.args", "help"]),
     "several nodes without storage": (stored(kind="none"), ["training.storage.kind", "2 nodes"]),

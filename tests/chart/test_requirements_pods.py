@@ -135,10 +135,6 @@ REFUSED: dict[str, tuple[dict[str, Any], list[str]]] = {
         with_key(OWN, "training.model", HUB) | {"common": {"env": {"HF_TOKEN": "x"}}},
         ["common.env", "HF_TOKEN", "secretRef"],
     ),
-    "model for a training that reads none": (
-        job("training.model", HUB),
-        ["training.model.uri", "training.train", "training.code"],
-    ),
     "token for another cluster": (
         with_key(with_key(ON_CLUSTER, "training.code.module", "own"), "training.model", HUB),
         ["training.model.secretRef", "holds the cluster"],

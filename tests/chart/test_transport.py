@@ -62,6 +62,7 @@ def test_contract_with_gpus() -> None:
             "RTD_NODES": "2",
             "RTD_GPUS_PER_NODE": "4",
             "RTD_PROCESSES_PER_NODE": "4",
+            "RTD_SCRATCH": "/var/tmp/ray-train",
             "RTD_RESUME_FROM": "demo-0a1b2c3d",
         }
         assert env["PYTHONPATH"] == "/opt/ray-train"
@@ -79,12 +80,18 @@ def test_the_training_reads_what_the_chart_sets() -> None:
     from training.contract import Contract
 
     values = job(transport={"protocol": "SENDRECV", "gdrdma": False})
+    values["training"] |= {
+        "model": {"uri": "Qwen/Qwen2.5-1.5B", "revision": "0123456789abcdef0123456789abcdef01234567"},
+        "data": {"uri": "s3://bucket/corpus"},
+    }
     head, worker = (Contract.from_env(env) for env in environments(values))
     assert (worker.nodes, worker.processes_per_node, worker.world_size, worker.storage_kind) == (2, 4, 8, "pvc")
     assert worker.run_name == job_name(values)
     assert worker.transport is not None
     assert (worker.transport.provider, worker.transport.protocol, worker.transport.interfaces) == ("efa", "SENDRECV", 1)
     assert head.transport is None
+    assert (head.model, head.model_revision) == ("Qwen/Qwen2.5-1.5B", "0123456789abcdef0123456789abcdef01234567")
+    assert (head.data, head.data_revision, head.scratch) == ("s3://bucket/corpus", "", "/var/tmp/ray-train")
 
 
 def test_gpus_are_hidden_from_the_head_only() -> None:

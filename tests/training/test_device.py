@@ -105,6 +105,8 @@ def test_cpu_trains_where_gpus_and_efa_are_promised(tmp_path: Path, started: Sta
     ranks = started.ranks(tmp_path, flags, places, **GPU_NODES, **EFA)
     assert finish(ranks) == [0, 0], outputs(ranks)
     assert [rank.output().splitlines().count(SAID) for rank in ranks] == [1, 0]
+    assert record(path)["transport"]["verdict"] == "not checked: device cpu"
+    assert record(path)["transport"]["expected"]["provider"] == "efa"
     assert "(cpu, full sharding)" in ranks[0].output()
     assert losses(path)[-1] < losses(path)[0] - 1
     assert_cpu(path)

@@ -11,14 +11,14 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from tests.cluster.checkers import require_go
-from tests.cluster.tools import build
-from tests.training.processes import TRAIN, Process, Started, free_port, stored_logs, until
+from tests.training.processes import TRAIN, Started, stored_logs, until
+from tests.training.s3 import S3
+from tests.training.s3 import start as start_s3
 from training import logs
 from training.logs import Attempt, Joined, join, name_of, sources, tail
 from training.storage import Storage
@@ -128,38 +128,14 @@ def test_time_for_copying_ends_before_ray_kills_the_driver(tmp_path: Path, monke
     assert left(1000, 1120) == logs.GRACE_S
 
 
-@dataclass
-class S3:
-    """A running S3 server with one bucket."""
-
-    server: Process
-    files: Path
-    """The bucket's objects."""
-    env: dict[str, str]
-    """What a client needs."""
-
-
 @pytest.fixture
 def s3(tmp_path: Path, started: Started) -> Iterator[S3]:
     """The S3 server of the test bench, on loopback."""
     require_go()
-    files, metadata, port = tmp_path / "objects" / "bucket", tmp_path / "metadata", free_port()
-    files.mkdir(parents=True)
-    metadata.mkdir()
-    account = ("--access", "key", "--secret", "a-secret-of-s3", "--region", "us-west-2")
-    store = ("--port", f"127.0.0.1:{port}", "posix", "--sidecar", str(metadata), str(files.parent))
-    server = started.start((str(build.program("s3-server")), *account, *store), tmp_path / "s3.log")
-    env = {
-        "AWS_ACCESS_KEY_ID": "key",
-        "AWS_SECRET_ACCESS_KEY": "a-secret-of-s3",
-        "AWS_DEFAULT_REGION": "us-west-2",
-        "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}",
-        "AWS_EC2_METADATA_DISABLED": "true",
-    }
-    until(lambda: "127.0.0.1" in server.output() or server.popen.poll() is not None, 30, "the S3 server")
-    yield S3(server, files, env)
-    if server.popen.poll() is None:
-        os.kill(server.popen.pid, signal.SIGCONT)
+    server = start_s3(tmp_path, started)
+    yield server
+    if server.server.popen.poll() is None:
+        os.kill(server.server.popen.pid, signal.SIGCONT)
 
 
 HANGS = """

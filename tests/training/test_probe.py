@@ -183,6 +183,21 @@ def test_a_wrong_transport_ends_it_as_it_ends_a_training(tmp_path: Path, started
     first = started.start(command, tmp_path / "first", RTD_TRANSPORT_PROVIDER="efa")
     assert first.wait() == 3
     assert "provider: expected efa, found none in the log" in first.output()
+    assert not (run_path / metrics.RECORD).exists()  # that of a training
+    second = started.start(command, tmp_path / "second")
+    assert second.wait() == 3
+    assert "refused: this run ended" in second.output()
+
+
+@needs_torch
+def test_a_lost_rank_ends_the_others_with_a_message(tmp_path: Path, started: Started) -> None:
+    flags = (f"--run-path={tmp_path}/run", "--factor=2", "--largest=1GiB", "--iterations=20")
+    ranks = started.ranks(tmp_path, flags, PAIR, command=ALONE)
+    until(lambda: "all-gather" in ranks[0].output(), 60, "a first measurement")
+    ranks[1].kill()
+    assert ranks[0].wait() == 1
+    assert "has lost another rank" in ranks[0].output()
+    assert "Traceback" not in ranks[0].output()
 
 
 def test_the_run_path_of_a_training_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

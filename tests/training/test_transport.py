@@ -107,6 +107,21 @@ def test_each_process_reads_its_own_file() -> None:
     assert own_log({}) is None
 
 
+def test_lines_of_an_earlier_run_count_for_nothing() -> None:
+    """One file for all processes (NCCL_DEBUG_FILE without %p) on a disk that has outlived a container."""
+    mine = SOCKET.replace(":42:97", ":1042:1097")
+    found = read_log(P5_EDGE + mine + "a line of no process\n", 1042)
+    assert (found.provider, found.interfaces, found.channels, found.socket) == ("", None, 0, True)
+    assert problems(P5, [found], nodes=1) == ["network: expected efa, found TCP sockets (ranks 0)"]
+    stamped = "".join(f"[2026-12-03 06:00:00] {line}\n" for line in P5_EDGE.splitlines())
+    assert read_log(stamped, 42).provider == "efa"
+    assert read_log(stamped, 43).provider == ""
+    (recorded,) = (Path(__file__).parent / "logs_of_nccl").glob("none.log")
+    text = recorded.read_text(encoding="utf-8")
+    assert read_log(text, 442) == read_log(text)
+    assert read_log(text, 443).socket is False
+
+
 @pytest.mark.parametrize(
     ("name", "message"),
     [

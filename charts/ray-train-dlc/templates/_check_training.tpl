@@ -42,9 +42,6 @@ ERROR: training.storage.kind: none with {{ $nodes }} nodes; each would write its
 ERROR: job.resumeFrom: {{ toJson .Values.job.resumeFrom }} with training.storage.kind none, where no run has left anything; set the storage that it is on
 {{- end }}
 {{- range $key := list "model" "data" }}
-{{- if and (get $training $key).uri (hasPrefix "training." $training.code.module) }}
-ERROR: training.{{ $key }}.uri: {{ $training.code.module }} makes its own weights and tokens and reads neither model nor data yet; run a module of your own (training.code), or remove it
-{{- end }}
 {{- include "ray-train-dlc.check.source" (dict "key" (printf "training.%s" $key) "source" (get $training $key)) }}
 {{- end }}
 {{- include "ray-train-dlc.check.code" . }}
@@ -153,6 +150,8 @@ the number of all ranks, which follows replicas × gpus (or processesPerNode); s
 the place of the run, which follows training.storage; set that
 {{- else if eq . "resume_from" -}}
 a value of its own; set job.resumeFrom
+{{- else if has . (list "model" "model_revision" "data" "data_revision") -}}
+a value of its own; set training.{{ splitList "_" . | first }}
 {{- else if eq . "help" -}}
 no setting, and its flag ends the training before it starts; remove it
 {{- end -}}

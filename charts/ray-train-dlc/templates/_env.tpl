@@ -17,6 +17,7 @@ fields, and GitOps tools would see a difference for ever.
   "RTD_NODES" (int64 $topology.nodes | toString)
   "RTD_GPUS_PER_NODE" (int64 $topology.gpusPerNode | toString)
   "RTD_PROCESSES_PER_NODE" (int64 $topology.processesPerNode | toString)
+  "RTD_SCRATCH" "/var/tmp/ray-train"
 ) -}}
 {{- end -}}
 {{- if eq $values.podSecurity "restricted" -}}

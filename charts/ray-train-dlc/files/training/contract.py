@@ -9,6 +9,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 
 class Exit(enum.IntEnum):
@@ -47,6 +48,12 @@ def _restore(code: int, message: str, lasting: bool) -> RunEndError:
 
 class ContractError(ValueError):
     """An environment variable of the contract has a value that means nothing."""
+
+
+def own_scratch(environ: Mapping[str, str]) -> str:
+    """The user's folder for downloads outside a cluster, by the XDG base directory specification."""
+    cache = environ.get("XDG_CACHE_HOME", "").strip() or "~/.cache"
+    return str(Path(cache, "ray-train-dlc").expanduser().absolute())
 
 
 @dataclass(frozen=True)
@@ -89,6 +96,8 @@ class Contract:
     """Hub name, `s3://` address or path of the data; empty: not given."""
     data_revision: str
     """Commit of the data on the hub; empty: not given."""
+    scratch: str
+    """Folder on each node's own disk for downloads."""
     transport: ExpectedTransport | None
     """None: nothing is promised about the network, so nothing is checked."""
 
@@ -156,6 +165,7 @@ class Contract:
             model_revision=environ.get("RTD_MODEL_REVISION", "").strip(),
             data=environ.get("RTD_DATA", "").strip(),
             data_revision=environ.get("RTD_DATA_REVISION", "").strip(),
+            scratch=environ.get("RTD_SCRATCH", "").strip() or own_scratch(environ),
             transport=transport,
         )
         if problems:

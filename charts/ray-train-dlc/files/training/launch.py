@@ -153,7 +153,8 @@ def _rank(settings: dict[str, Any]) -> None:
     _keep_log(settings["mailbox"], place)
     job: Job = settings["job"]
     # The driver's contract is the head's, which the chart tells nothing of the network between the workers.
-    job = replace(job, contract=replace(job.contract, transport=Contract.from_env(os.environ).transport))
+    mine = Contract.from_env(os.environ)
+    job = replace(job, contract=replace(job.contract, transport=mine.transport, scratch=mine.scratch))
     hooks = RayHooks(settings["mailbox"], place, job.run_name)
     try:
         ending = run(job, place, hooks, cuda=settings["cuda"])

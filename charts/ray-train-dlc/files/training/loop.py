@@ -10,11 +10,12 @@ from dataclasses import replace
 
 from training import metrics
 from training.contract import Exit, RunEndError
+from training.export import export
 from training.prepare import guard_transport, prepare
 from training.session import Ending, Hooks, Job, Session
 from training.step import gradients, learning_rate, update
 from training.storage import Storage
-from training.topology import Place, check_layout, check_storage
+from training.topology import LostRankError, Place, check_layout, check_storage, lost_rank
 
 
 def train(session: Session) -> None:
@@ -40,7 +41,8 @@ def run(job: Job, place: Place, hooks: Hooks, *, cuda: bool) -> Ending:
         the ending, also for those that nothing can mend: a launcher must not take them for a crash and try again.
 
     Raises:
-        Exception: what a retry may mend, such as a lost rank or a failing disk.
+        LostRankError: another rank has died or is stuck.
+        Exception: what a retry may mend, such as a failing disk.
     """
     try:
         session = Session(job, place, hooks, cuda, Storage(job.run_path))
@@ -52,6 +54,15 @@ def run(job: Job, place: Place, hooks: Hooks, *, cuda: bool) -> Ending:
         ending = ending_of(error)
         if place.rank == 0 and error.lasting:
             metrics.refuse(session.storage, error.code, error.message)
+    except RuntimeError as error:
+        if not lost_rank(error):
+            raise
+        limit = job.config.limits.collective_timeout
+        where = f"rank {place.rank} on {place.host} has lost another rank after step {session.step}"
+        cause = str(error).strip().splitlines()[0]
+        raise LostRankError(
+            f"{where}: it has died, or was stuck for {limit} s (collective_timeout); its own log says more; {cause}"
+        ) from error
     if place.rank == 0 and session.record:
         session.record.end(ending.state, ending.code, ending.message)
         if job.contract.storage_kind == "none":
@@ -66,13 +77,33 @@ def _train(session: Session) -> Ending:
     session.shared = check_storage(session.storage, place, required=required)
     guard_transport(session)
     prepare(session)
-    if session.start >= steps:
+    if session.model is None:
         message = f"finished before, at step {session.start} of {steps}; nothing to do"
         return Ending("finished", Exit.DONE, message)
-    (job.train or train)(session)
+    if session.start < steps:
+        (job.train or train)(session)
     if session.stopped:
         kept = "after its checkpoint" if session.shared else "without a checkpoint: storage is none"
         return Ending("preempted", Exit.PREEMPTED, f"asked to stop: ended at step {session.step} {kept}")
     if session.step < steps:
         return Ending("failed", Exit.FAILED, f"the training loop ended at step {session.step} of {steps}")
-    return Ending("finished", Exit.DONE, f"finished {steps} steps, loss {session.loss:.4f}")
+    done = f"finished {steps} steps, loss {session.loss:.4f}" if session.start < steps else f"at step {session.step}"
+    if session.export_due:
+        done += f"; model exported to {_export(session)}"
+    return Ending("finished", Exit.DONE, done)
+
+
+def _export(session: Session) -> str:
+    dtype, shape = session.config.checkpoints.export, session.config.model
+    where = export(
+        session.model,
+        session.storage,
+        metrics.EXPORT,
+        source=session.model_folder,
+        dtype=dtype,
+        shape=shape,
+        place=session.place,
+    )
+    if session.record:
+        session.record.add_export(session.step, dtype, where)
+    return where

@@ -20,6 +20,7 @@ RECORD = "run.json"
 CURVE = "loss.svg"
 THROUGHPUT = "throughput.svg"
 REFUSAL = "refused.json"
+EXPORT = "export"
 WRITE_S, WRITE_REMOTE_S = 2.0, 30.0  # at most this often while the run goes on
 
 
@@ -67,6 +68,7 @@ class RunRecord:
             "steps": old.get("steps", []),
             "intervals": old.get("intervals", []),
             "validation": old.get("validation", []),
+            "export": old.get("export"),
         }
 
     def begin(self, *, step: int, source: str, topology: dict[str, Any], facts: dict[str, Any]) -> None:
@@ -100,6 +102,11 @@ class RunRecord:
     def add_validation(self, step: int, loss: float) -> None:
         """Loss on held-out data after `step`, in nats per token."""
         self.content["validation"].append({"step": step, "loss": loss})
+
+    def add_export(self, step: int, dtype: str, path: str) -> None:
+        """The model after `step` is a Hugging Face directory now."""
+        self.content["export"] = {"step": step, "dtype": dtype, "path": path}
+        self.write(force=True)
 
     def end(self, state: str, code: Exit, message: str) -> None:
         """The run has ended as `state` (`finished`, `preempted`, `failed`)."""
@@ -159,6 +166,21 @@ def _is_step(step: object) -> bool:
         case {"step": int(), "loss": int() | float() as loss}:
             return -1e9 < loss < 1e9  # and not NaN, which the curve cannot show
     return False
+
+
+def export_due(storage: Storage, config: Config) -> bool:
+    """Whether the finished model is wanted in the run path and not there.
+
+    Raises:
+        OSError: the storage cannot be read.
+    """
+    wanted = config.checkpoints.export
+    if wanted == "none":
+        return False
+    match (read(storage) or {}).get("export"):
+        case {"step": int(step), "dtype": str(dtype)} if step >= config.schedule.steps and dtype == wanted:
+            return storage.read(f"{EXPORT}/config.json") is None
+    return True
 
 
 def close_record(storage: Storage, state: str, code: Exit, message: str) -> None:

@@ -31,7 +31,8 @@ LEASE = "owner.json"
 RENEW_S = 15.0
 DEAD_S = 45.0  # a lease that has not changed for this long belongs to nobody
 PATIENCE_S = 60.0  # a live owner may be about to end: a retry's new pods start while the old ones save a checkpoint
-SETTLE_S = 1.0  # from writing a lease to reading it again: longer than what lies between another's look and its write
+SETTLE_S = 1.0  # from writing a lease to reading it again: twice what may lie between another's look and its write
+LATE_WRITES = 3  # a storage that is never faster is taken as it is
 RELEASE_S = 10.0
 POLL_S = 1.0
 SAY_S = 30.0  # between two lines of a long wait
@@ -231,9 +232,24 @@ def acquire(
 
 
 def _take(storage: Storage, mine: Lease, stop: Callable[[], bool], say: Callable[[str], None], patience: float) -> None:
+    """Write the lease `mine` when nobody owns the run path, and see whether it stays.
+
+    Two starts that both found nobody: the later write is there before the earlier one is read again, so long as every
+    write follows its look closely. One that does not (a slow storage, a busy machine) may have hit an owner that looked
+    already: it is taken back, and that owner has the time of some renewals to show itself.
+    """
     watch = Watch(storage)
-    began, told = time.monotonic(), False
-    while other := watch.look():
+    began, told, late = time.monotonic(), False, 0
+    while True:
+        looked = time.monotonic()
+        if not (other := watch.look()):
+            _write(storage, mine)
+            took = time.monotonic() - looked
+            if took < SETTLE_S / 2 or late == LATE_WRITES:
+                break
+            late += 1
+            _withdraw(storage, mine, stop)
+            continue
         if stop():
             raise _stopped()
         if watch.lives_after(began + patience):
@@ -242,11 +258,21 @@ def _take(storage: Storage, mine: Lease, stop: Callable[[], bool], say: Callable
             say(f"{storage.root} has an owner ({other.text}); looking whether it lives, {DEAD_S:.0f} s or more")
             told = True
         time.sleep(POLL_S)
-    _write(storage, mine)
-    time.sleep(SETTLE_S)
+    time.sleep(max(SETTLE_S, 2 * took))
     winner = read(storage)
     if winner and winner.token != mine.token:
         raise _taken(storage, winner)
+
+
+def _withdraw(storage: Storage, mine: Lease, stop: Callable[[], bool]) -> None:
+    found = read(storage)
+    if found and found.token == mine.token:
+        storage.delete(LEASE)
+    until = time.monotonic() + 2 * RENEW_S
+    while time.monotonic() < until:
+        if stop():
+            raise _stopped()
+        time.sleep(POLL_S)
 
 
 def _taken(storage: Storage, other: Lease) -> RunEndError:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
-from training import checkpoint, metrics, transport
+from training import checkpoint, metrics, transport, weights
 from training.contract import Exit, RunEndError
 from training.pace import Interfaces, Pace
 from training.packed import DataError
 from training.sequences import Sequences, open_sequences
 from training.session import Session
 from training.sizes import parameter_count, sharding_mode, tokens_per_step
-from training.topology import agree, backend, broadcast, build_mesh, gather
+from training.source import fetch
+from training.topology import agree, backend, broadcast, build_mesh, gather, on_rank_0
 
 
 def guard_transport(session: Session) -> None:
@@ -49,7 +51,7 @@ def prepare(session: Session) -> None:
     from training import model
 
     job, config, place, nodes = session.job, session.config, session.place, session.nodes
-    per_node = len(session.places) // nodes
+    steps, per_node = config.schedule.steps, len(session.places) // nodes
     data = _open_data(session)
     session.data_digest, session.tokens, session.held_out = data.digest, data.tokens, data.held_out
     source = None
@@ -65,10 +67,16 @@ def prepare(session: Session) -> None:
         )
     session.start = session.step = source[1].step if source else 0
     mode = sharding_mode(config.parallel, nodes, per_node)
-    if session.start < config.schedule.steps:
+    session.export_due = _export_due(session)
+    # The export takes configuration and tokenizer from it, also in a run that goes on.
+    if job.contract.model and ((session.start < steps and not source) or session.export_due):
+        session.model_folder = _fetch_model(session)
+    if session.start < steps or session.export_due:
         mesh = build_mesh(session.places, config.parallel, cuda=session.cuda)
         session.model = model.build(config, mesh, mode=mode, processes_per_node=per_node, cuda=session.cuda)
-        if not source:
+        if not source and session.model_folder:
+            weights.load(session.model, session.model_folder, shape=config.model, place=place)
+        elif not source:
             model.initialise(session.model, config.batch.seed)
         session.optimizer = model.optimizer(session.model, config.optimizer)
         if source:
@@ -87,7 +95,11 @@ def prepare(session: Session) -> None:
                 sharding=mode,
             ),
             facts={
-                "model": {"parameters": parameter_count(config.model)},
+                "model": {
+                    "parameters": parameter_count(config.model),
+                    "source": job.contract.model or None,
+                    "revision": job.contract.model_revision or None,
+                },
                 "data": data.facts,
             },
         )
@@ -98,6 +110,8 @@ def prepare(session: Session) -> None:
     )
     if not session.shared:
         session.say("no checkpoints: storage is none and the nodes share no folder, so a lost node starts at step 0")
+    if session.model_folder and not source:
+        session.say(f"weights of {job.contract.model} {job.contract.model_revision}".rstrip())
     if source:
         session.say(f"resumed at step {session.start} from {source[0].path(checkpoint.folder_name(session.start))}")
 
@@ -108,15 +122,53 @@ def _open_data(session: Session) -> Sequences:
     Raises:
         RunEndError: a rank cannot use it (failed); on all ranks.
     """
-    data, problem = None, None
+    data, problem, contract = None, None, session.job.contract
+    folder = ""
+    if contract.data:
+        scratch = Path(contract.scratch)
+        folder = str(fetch(contract.data, contract.data_revision, scratch, session.place, kind="data"))
     try:
-        data = open_sequences(session.config, session.job.contract.data)
+        data = open_sequences(session.config, folder)
     except DataError as error:
         problem = f"rank {session.place.rank} on {session.place.host}: {error}"
     if (problem := agree(problem)) or data is None:
         # Not lasting: the advice mends it, and a retry before that costs seconds.
         raise RunEndError(Exit.FAILED, f"cannot use the data:\n{problem}", lasting=False)
     return data
+
+
+def _export_due(session: Session) -> bool:
+    """Whether this start has a model to export, when its steps are done; equal on all ranks.
+
+    Raises:
+        RunEndError: it would be lost with its node (storage); on all ranks.
+    """
+    due = [False]
+
+    def look() -> None:
+        due[0] = metrics.export_due(session.storage, session.config)
+
+    on_rank_0(session.place, look)
+    if broadcast(due[0]) and not session.shared:
+        message = "export needs a folder or address that all nodes share, and storage is none; set one, or export: none"
+        raise RunEndError(Exit.STORAGE, message)
+    return bool(broadcast(due[0]))
+
+
+def _fetch_model(session: Session) -> Path:
+    """The model that the run begins with, on this rank's node.
+
+    Raises:
+        RunEndError: it cannot be fetched (storage), or is another model than the settings' (failed); on all ranks.
+    """
+    contract = session.job.contract
+    scratch = Path(contract.scratch)
+    folder = fetch(contract.model, contract.model_revision, scratch, session.place, kind="model")
+    if differences := agree("\n  ".join(weights.shape_differences(folder, session.config.model)) or None):
+        advice = "choose the preset of this model, or set what differs in the arguments"
+        message = f"the model {contract.model} is not the one that these settings train:\n  {differences}\n{advice}"
+        raise RunEndError(Exit.FAILED, message, lasting=False)
+    return folder
 
 
 def _count(number: int, noun: str) -> str:

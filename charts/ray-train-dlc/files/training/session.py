@@ -12,15 +12,17 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Protocol
 
 from training import checkpoint, metrics
 from training.config import Config
 from training.contract import Contract, Exit, RunEndError
 from training.pace import Interfaces, Pace, progress_line
+from training.packed import DataError
 from training.sizes import micro_batch, tokens_per_step
 from training.storage import Storage
-from training.topology import Place, gather
+from training.topology import Place, agree, gather
 from training.validation import HeldOut, held_out_loss
 
 PREEMPTION_POLL_S = 5.0  # Ray itself looks for draining nodes this often
@@ -107,6 +109,10 @@ class Session:
     model: Any = None
     """Sharded by FSDP2, with a method `token_loss(inputs, labels)`."""
     optimizer: Any = None
+    model_folder: Path | None = None
+    """Hugging Face directory of the model that the run begins with, on this node; None: it begins at random."""
+    export_due: bool = False
+    """The finished model is wanted, and is not in the run path."""
     start: int = 0
     """Steps that were taken before, by the checkpoint this run goes on from."""
     step: int = 0
@@ -116,6 +122,7 @@ class Session:
     stopped: bool = False
     """The run was asked to stop, and did after its checkpoint."""
     _flags: tuple[bool, bool] = (False, False)
+    _data_problem: str = ""
     _began: float = 0.0
     _last_poll: float = 0.0
     _noticed: bool = False
@@ -138,8 +145,18 @@ class Session:
     def batch(self, step: int) -> tuple[Any, Any]:
         """This rank's inputs and labels of `step`: int64, shape (global_batch_size / ranks, sequence_length)."""
         assert self.tokens is not None  # noqa: S101 - there are none only where there is no step
-        size = self.config.batch.global_batch_size
-        return self.tokens.batch(step, global_batch_size=size, rank=self.place.rank, world_size=self.place.world_size)
+        batch, world = self.config.batch, self.place.world_size
+        try:
+            return self.tokens.batch(
+                step, global_batch_size=batch.global_batch_size, rank=self.place.rank, world_size=world
+            )
+        except DataError as error:
+            # The others compute already and wait for this rank: it takes part, and `report` ends the run on all.
+            self._data_problem = f"rank {self.place.rank} on {self.place.host}: {error}"
+            import torch
+
+            nothing = torch.zeros(batch.global_batch_size // world, batch.sequence_length, dtype=torch.int64)
+            return nothing, nothing
 
     def steps(self) -> Iterator[int]:
         """Numbers of the steps to take, each followed by what is due after it: validation, checkpoint, notice, stop.
@@ -182,17 +199,22 @@ class Session:
             gradient_norm: norm of the gradient before clipping, equal on all ranks.
 
         Raises:
-            RunEndError: the loss or the norm is no number any more.
+            RunEndError: a rank had no data for the step, or the loss or the norm is no number any more.
         """
         import torch
         import torch.distributed as dist
 
         poll = self.hooks.watches_preemption and time.monotonic() - self._last_poll > PREEMPTION_POLL_S
         device = torch.device("cuda", torch.cuda.current_device()) if self.cuda else torch.device("cpu")
-        told = torch.tensor([0.0, self.hooks.stop, poll and self.place.rank == 0], dtype=torch.float64, device=device)
+        flags = [self.hooks.stop, poll and self.place.rank == 0, bool(self._data_problem)]
+        told = torch.tensor([0.0, *flags], dtype=torch.float64, device=device)
         told[0] = loss
         dist.all_reduce(told)
-        summed, stop, ask = told.tolist()
+        summed, stop, ask, without = told.tolist()
+        if without:
+            # Not lasting: the advice mends it, and a retry before that costs seconds.
+            problem = f"no data for step {step}; the checkpoints before it are kept\n{agree(self._data_problem)}"
+            raise RunEndError(Exit.FAILED, problem, lasting=False)
         self.loss, norm = summed / self.place.world_size, float(gradient_norm)
         self.step, self._flags = step, (stop > 0, ask > 0)
         if not (math.isfinite(self.loss) and math.isfinite(norm)):

@@ -25,7 +25,7 @@ NO_GPUS = {"CUDA_VISIBLE_DEVICES": ""}
 PROBE_S = 10.0  # network file systems may show a new file to other clients this late
 # What a killed process leaves beside the files that it was writing: see `Storage.write` and `check_storage`.
 LEFTOVER = re.compile(
-    r"\.((run|owner|refused)\.json|(loss|throughput)\.svg|\.probe-\w+)\.[0-9a-f]{8}|\.probe-[0-9a-f]{32}"
+    r"\.((run|owner|refused)\.json|(loss|throughput)\.svg|\.probe-\w+)(\.[0-9a-f]{8}){1,2}|\.probe-[0-9a-f]{32}"
 )
 
 
@@ -70,6 +70,17 @@ class Place:
 def backend(cuda: bool) -> str:
     """Process-group backend; gloo beside NCCL carries what ranks tell each other when NCCL itself is in question."""
     return "cpu:gloo,cuda:nccl" if cuda else "gloo"
+
+
+class LostRankError(RuntimeError):
+    """Another rank has died, or does not take part any more; what this one knows of it. A retry may mend it."""
+
+
+def lost_rank(error: BaseException) -> bool:
+    """Whether an error is that of a collective whose other side is gone; gloo's errors have no class of their own."""
+    import torch.distributed as dist
+
+    return isinstance(error, dist.DistError) or (isinstance(error, RuntimeError) and "gloo/transport" in str(error))
 
 
 @contextmanager
@@ -186,7 +197,7 @@ def check_storage(storage: Storage, place: Place, *, required: bool) -> bool:
         required: False for storage `none` on several nodes, where a node's own disk is expected.
 
     Raises:
-        RunEndError: rank 0 cannot write, or a rank does not see it, and `required`.
+        RunEndError: a rank cannot write, or one does not see what rank 0 wrote, and `required`.
     """
     name = f".probe-{uuid.uuid4().hex}"
     failure, full = None, False
@@ -215,6 +226,9 @@ def check_storage(storage: Storage, place: Place, *, required: bool) -> bool:
     if place.rank == 0:
         storage.delete(name)
     blind = [who for saw, who in answers if not saw]
+    if not blind and (refusals := gather(_refusal(storage, f"{name}.{place.rank:08x}", place))) and any(refusals):
+        messages, fulls = zip(*filter(None, refusals), strict=True)
+        raise RunEndError(Exit.STORAGE, "\n".join(messages), lasting=not all(fulls))
     if blind and required:
         raise RunEndError(
             Exit.STORAGE,
@@ -222,6 +236,18 @@ def check_storage(storage: Storage, place: Place, *, required: bool) -> bool:
             "mount the same volume at this path in every pod",
         )
     return not blind
+
+
+def _refusal(storage: Storage, name: str, place: Place) -> tuple[str, bool] | None:
+    """Why this rank cannot write to a storage that it can read, and whether for want of room; None when it can."""
+    if place.rank == 0:
+        return None  # it has written before
+    try:
+        storage.write(name, b"")
+        storage.delete(name)
+    except OSError as error:
+        return f"rank {place.rank} on {place.host} cannot write to {storage.root}: {error}", is_full(error)
+    return None
 
 
 def build_mesh(places: list[Place], parallel: Parallel, *, cuda: bool) -> Any:

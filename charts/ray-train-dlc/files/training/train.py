@@ -31,7 +31,7 @@ import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from training import checkpoint, config, metrics, owner
 from training.contract import Contract, ContractError, Exit, RunEndError
@@ -39,7 +39,7 @@ from training.loop import ending_of, run
 from training.options import PARTS
 from training.session import Ending, Hooks, Job, Session
 from training.storage import Storage
-from training.topology import NO_GPUS, Place, missing_gpu, process_group, use_cuda
+from training.topology import NO_GPUS, LostRankError, Place, missing_gpu, process_group, use_cuda
 
 
 def parser() -> argparse.ArgumentParser:
@@ -70,11 +70,18 @@ def parser() -> argparse.ArgumentParser:
         help="start from the newest checkpoint of another run, given by path or by its name beside this one "
         "[RTD_RESUME_FROM]",
     )
-    where.add_argument(
-        "--data",
-        metavar="folder",
-        help="packed tokens, as python -m training.pack writes them; without it a synthetic language [RTD_DATA]",
-    )
+    forms = "folder that every rank sees, s3:// address, or name on the hub with its commit"
+    sources = {
+        "model": "Qwen2.5 model in the Hugging Face format to start from; without it the weights start at random",
+        "data": "packed tokens, as python -m training.pack writes them; without it a synthetic language",
+    }
+    for name, text in sources.items():
+        where.add_argument(f"--{name}", metavar="source", help=f"{text}. A {forms} [RTD_{name.upper()}]")
+        where.add_argument(
+            f"--{name}-revision",
+            metavar="commit",
+            help=f"commit of a {name} on the hub, 40 hexadecimal digits [RTD_{name.upper()}_REVISION]",
+        )
     for title, part in PARTS.items():
         group = made.add_argument_group(title, (inspect.getdoc(part) or "").split("\n")[0])
         for field in dataclasses.fields(part):
@@ -110,7 +117,8 @@ def main(argv: list[str] | None = None, *, train: Callable[[Session], None] | No
     made = parser()
     given = vars(made.parse_args(argv))
     preset, workers = given.pop("preset"), given.pop("num_workers")
-    run_path, resume_from, data = given.pop("run_path"), given.pop("resume_from"), given.pop("data")
+    run_path, resume_from = given.pop("run_path"), given.pop("resume_from")
+    sources = {name: given.pop(name) for name in ("model", "model_revision", "data", "data_revision")}
     try:
         settings = config.build(preset, given, from_text=True)
     except ValueError as error:
@@ -123,11 +131,7 @@ def main(argv: list[str] | None = None, *, train: Callable[[Session], None] | No
     except ContractError as error:
         print(f"wrong environment:\n{error}", file=sys.stderr)
         return Exit.FAILED
-    if data:
-        contract = dataclasses.replace(contract, data=str(Path(data).expanduser().absolute()))
-    if problem := _unreadable(contract):
-        print(problem, file=sys.stderr)
-        return Exit.FAILED
+    contract = _with_sources(contract, sources)
     if resume_from:
         contract = dataclasses.replace(contract, resume_from=resume_from.rstrip("/"))
     path = (run_path or contract.run_path or f"runs/{preset}").rstrip("/")
@@ -161,16 +165,19 @@ def main(argv: list[str] | None = None, *, train: Callable[[Session], None] | No
     return int(ending.code)
 
 
-def _unreadable(contract: Contract) -> str:
-    """Why the model or the data that the surroundings name cannot be read, or nothing."""
-    if contract.model:
-        return f"RTD_MODEL={contract.model}: this training makes its own weights and reads no model yet"
-    if contract.data and not contract.data.startswith("/"):
-        return (
-            f"RTD_DATA={contract.data}: this training reads packed tokens from a folder that every rank sees; give "
-            "its absolute path"
-        )
-    return ""
+def _with_sources(contract: Contract, given: dict[str, str | None]) -> Contract:
+    """The contract with the flags' model and data; a revision belongs to the source that it is given with."""
+    for name in ("model", "data"):
+        uri, revision = given[name], given[f"{name}_revision"]
+        if uri is None and revision is None:
+            continue
+        uri = getattr(contract, name) if uri is None else uri
+        # A folder, as seen from here: the working directory of a Ray worker is another one.
+        if uri and "://" not in uri and not revision and Path(uri).expanduser().is_dir():
+            uri = str(Path(uri).expanduser().absolute())
+        changes: dict[str, Any] = {name: uri, f"{name}_revision": revision or ""}
+        contract = dataclasses.replace(contract, **changes)
+    return contract
 
 
 def _ended_before(job: Job) -> Ending | None:
@@ -179,6 +186,7 @@ def _ended_before(job: Job) -> Ending | None:
         storage = Storage(job.run_path)
         refused = metrics.refusal(storage)
         record = metrics.read(storage)
+        export_due = metrics.export_due(storage, job.config)
     except (OSError, ValueError, ImportError) as error:
         return Ending("failed", Exit.STORAGE, f"cannot read the run path {job.run_path}: {error}")
     if refused:
@@ -189,7 +197,7 @@ def _ended_before(job: Job) -> Ending | None:
         if wrong:
             text = "another run has finished here, with other settings:\n  " + "\n  ".join(wrong)
             return Ending("failed", Exit.FAILED, f"{text}\nstart this one under another run path")
-        if steps >= job.config.schedule.steps:
+        if steps >= job.config.schedule.steps and not export_due:
             text = f"this run finished its {steps} steps on {record['run']['ended']}; nothing to do"
             return Ending("finished", Exit.DONE, f"{text} (more steps, or another run path, start a training)")
     return None
@@ -218,6 +226,14 @@ def _here(job: Job, place: Place) -> Ending:
         try:
             with owner.owned_by_rank_0(job.run_path, job.run_name, place, lambda: hooks.stop):
                 return run(job, place, hooks, cuda=cuda)
+        except LostRankError as error:
+            # Each rank knows only its own end of it, and rank 0, whose endings are shown, may be the lost one.
+            if place.rank != 0:
+                print(error, file=sys.stderr, flush=True)
+            else:
+                with contextlib.suppress(OSError):
+                    metrics.close_record(Storage(job.run_path), "failed", Exit.FAILED, str(error))
+            return Ending("failed", Exit.FAILED, str(error))
         except RunEndError as error:
             return ending_of(error)
 
