@@ -7,6 +7,7 @@ that could differ between ranks is taken by one and told to all, or made of numb
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Protocol
 
 from training import metrics
 from training.contract import Exit, RunEndError
@@ -17,6 +18,13 @@ from training.step import gradients, learning_rate, update
 from training.storage import Storage
 from training.topology import LostRankError, Place, check_layout, check_storage, lost_rank
 from training.uploads import remove_left
+
+
+class Body(Protocol):
+    """What a launcher runs on every rank, as `run` is."""
+
+    def __call__(self, job: Job, place: Place, hooks: Hooks, *, cuda: bool) -> Ending:
+        """Do it with a process group that exists already; errors as those of `run`."""
 
 
 def train(session: Session) -> None:

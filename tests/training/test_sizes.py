@@ -78,6 +78,19 @@ def test_work_and_network_bytes_of_the_published_example() -> None:
     assert sizes.nic_bytes_per_step(wide, **layout) == 2 * weights
     sample = config.build("aws-sample")
     assert sizes.nic_bytes_per_step(sample, **layout) == pytest.approx(7 / 8 * 3 * 2 * 1_777_088_000)
+    # gloo: fp32 on the way, and a reduce-scatter that carries as much as an all-reduce.
+    on_cpu = {
+        mode: sizes.nic_bytes_per_step(config.build("qwen2.5-1.5b", {"sharding": mode}), **layout, cuda=False)
+        for mode in ("full", "hpz", "zero2", "hsdp")
+    }
+    assert on_cpu == pytest.approx(
+        {
+            "full": 7 / 8 * 2 * (4 * weights - root),
+            "hpz": 7 / 8 * 2 * 3 * weights,
+            "zero2": 7 / 8 * 2 * 3 * weights,
+            "hsdp": 2 * weights,
+        }
+    )
 
 
 def test_memory_plan_counts_what_each_mode_keeps() -> None:
