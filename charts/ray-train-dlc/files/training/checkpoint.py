@@ -5,7 +5,8 @@
     <run path>/checkpoints/step_00000010/complete.json     the marker: step, configuration; written last
 
 A folder without a readable marker is the rest of a save that was cut off: never read, removed by the next save. On a
-shared folder the ranks write in place; for an address they write to a local folder first and each uploads its files.
+shared folder the ranks write in place; for an address they write to a local folder, and upload while the training goes
+on (`uploads`).
 """
 
 from __future__ import annotations
@@ -13,22 +14,20 @@ from __future__ import annotations
 import datetime
 import json
 import re
-import shutil
-import tempfile
-import uuid
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from training.config import Config, fixed_names
 from training.contract import Exit, RunEndError
 from training.model import check_tie
 from training.owner import await_end
+from training.remote_reader import open_reader
 from training.storage import Storage
 from training.topology import Place, agree, broadcast, gather, on_rank_0
+from training.uploads import LocalFolder, Upload
 
 FOLDER = "checkpoints"
 MARKER = "complete.json"
@@ -181,11 +180,12 @@ def _state(model: Any, optimizer: Any, *, tied: bool) -> tuple[dict[str, Any], d
 
 def save(
     storage: Storage, model: Any, optimizer: Any, *, step: int, config: Config, place: Place, keep: int, data: str = ""
-) -> str:
+) -> Upload | None:
     """Write the checkpoint of `step` on all ranks, then drop all but the newest `keep`.
 
     Returns:
-        path or address of the checkpoint.
+        None when the checkpoint is complete; for an address its upload, which has just begun: one at a time, so
+        `Upload.finish` must have returned before the next save.
 
     Raises:
         OSError: a rank could not write; raised on all ranks. Storage was proven at the start, so a retry may mend it.
@@ -195,39 +195,71 @@ def save(
 
     name = folder_name(step)
     weights, moments = _state(model, optimizer, tied=config.model.tied)
-    problem = None
-    local = Path(tempfile.mkdtemp(prefix="ray-train-")) if storage.remote else Path(storage.path(name))
-    if place.rank == 0:
-        storage.delete(name)  # what a save that was cut off left, perhaps of another number of ranks
-    broadcast(None)  # no rank writes before that
+    local = _make_room(storage, name, place)
+    problem, sizes = None, {}
     try:
-        dcp.save({"model": weights, "optimizer": moments}, checkpoint_id=local)
-        if storage.remote:
-            for file in sorted(local.iterdir()):
-                storage.upload(file, f"{name}/{file.name}")
+        dcp.save({"model": weights, "optimizer": moments}, checkpoint_id=local.path if local else storage.path(name))
+        if local:
+            sizes = {file.name: file.stat().st_size for file in local.path.iterdir()}
     except (Exception, CheckpointException) as error:  # every rank must hear of it, whatever it was
-        problem = f"rank {place.rank} on {place.host} cannot save {storage.path(name)}: {type(error).__name__}: {error}"
-    finally:
-        if storage.remote:
-            shutil.rmtree(local, ignore_errors=True)
+        problem = _problem(place, storage, name, error)
     if problem := agree(problem):
+        if local:
+            local.remove()
         raise OSError(problem)
+    marker = {
+        "version": 1,
+        "step": step,
+        "worldSize": place.world_size,
+        "written": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "configuration": {**config.as_dict(), "data": data},
+    }
+
+    def complete() -> None:
+        storage.write(f"{name}/{MARKER}", json.dumps(marker, indent=1).encode())
+        prune(storage, keep)
+
+    if local:
+        everywhere = {file: size for part in gather(sizes) for file, size in part.items()}
+        return Upload(storage, name, local, place, sizes=everywhere, complete=complete)
     if place.rank == 0:
-        marker = {
-            "version": 1,
-            "step": step,
-            "worldSize": place.world_size,
-            "written": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-            "configuration": {**config.as_dict(), "data": data},
-        }
         try:
-            storage.write(f"{name}/{MARKER}", json.dumps(marker, indent=1).encode())
-            prune(storage, keep)
+            complete()
         except OSError as error:
-            problem = f"rank 0 on {place.host} cannot complete {storage.path(name)}: {error}"
+            problem = _problem(place, storage, name, error)
     if problem := broadcast(problem):
         raise OSError(problem)
-    return storage.path(name)
+    return None
+
+
+def _make_room(storage: Storage, name: str, place: Place) -> LocalFolder | None:
+    """Remove what a save that was cut off left, perhaps of another number of ranks; a local folder for an address.
+
+    Raises:
+        OSError: that failed on a rank; on all ranks.
+    """
+    problem, local = [], None
+
+    def remove() -> None:
+        try:
+            storage.delete(name)
+        except OSError as error:
+            problem.append(_problem(place, storage, name, error))
+
+    on_rank_0(place, remove)
+    try:
+        local = LocalFolder() if storage.remote else None
+    except OSError as error:
+        problem.append(_problem(place, storage, name, error))
+    if problems := agree("\n".join(problem)):  # also: no rank writes before the folder is gone
+        if local:
+            local.remove()
+        raise OSError(problems)
+    return local
+
+
+def _problem(place: Place, storage: Storage, name: str, error: BaseException) -> str:
+    return f"rank {place.rank} on {place.host} cannot save {storage.path(name)}: {type(error).__name__}: {error}"
 
 
 def prune(storage: Storage, keep: int) -> None:
@@ -267,24 +299,13 @@ def load(source: Storage, found: Found, model: Any, optimizer: Any, *, config: C
     from torch.distributed.checkpoint.state_dict import StateDictOptions, set_state_dict
 
     name = folder_name(found.step)
-    local = Path(source.path(name))
     problem = None
-    if source.remote:
-        token = broadcast(uuid.uuid4().hex)
-        local = Path(tempfile.gettempdir(), f"ray-train-{token}-{place.node_rank}")
-        if place.local_rank == 0:
-            try:
-                for file in source.names(name):
-                    source.download(f"{name}/{file}", local / file)
-            except OSError as error:
-                problem = f"rank {place.rank} on {place.host} cannot download {source.path(name)}: {error}"
-        if problem := agree(problem):
-            raise OSError(problem)
+    reader = open_reader(source, name) if source.remote else dcp.FileSystemReader(source.path(name))
     weights, moments = _state(model, optimizer, tied=config.model.tied)
     state = {"model": weights, "optimizer": moments}
     # First the index alone: DCP would log a traceback for one that cannot be read, and look for another kind of it.
-    actions: list[Callable[[], Any]] = [dcp.FileSystemReader(local).read_metadata]
-    actions.append(partial(dcp.load, state, checkpoint_id=local))
+    actions: list[Callable[[], Any]] = [reader.read_metadata]
+    actions.append(partial(dcp.load, state, storage_reader=reader))
     for action in actions:
         passing = False
         try:
@@ -294,8 +315,6 @@ def load(source: Storage, found: Found, model: Any, optimizer: Any, *, config: C
         problem, passing = agree(problem), any(gather(passing))  # also: until every rank has read
         if problem:
             break
-    if source.remote and place.local_rank == 0:
-        shutil.rmtree(local, ignore_errors=True)
     if problem and passing:
         raise OSError(f"cannot read {source.path(name)}: {problem}")
     if problem:

@@ -24,7 +24,7 @@ from training.checkpoint import folder_name
 from training.cluster import wait_for_cluster
 from training.contract import Contract, Exit, RunEndError
 from training.logs import Attempt, Joined
-from training.loop import ending_of, run
+from training.loop import Body, ending_of, run
 from training.session import Ending, Hooks, Job
 from training.storage import Storage, is_full
 from training.topology import NO_GPUS, Place, backend
@@ -157,7 +157,7 @@ def _rank(settings: dict[str, Any]) -> None:
     job = replace(job, contract=replace(job.contract, transport=mine.transport, scratch=mine.scratch))
     hooks = RayHooks(settings["mailbox"], place, job.run_name)
     try:
-        ending = run(job, place, hooks, cuda=settings["cuda"])
+        ending = settings["body"](job, place, hooks, cuda=settings["cuda"])
     except Exception:
         logging.info("rank %d ends with an error", place.rank, exc_info=True)  # the driver hears of it from Ray Train
         raise
@@ -191,8 +191,12 @@ def _keep_log(mailbox: Any, place: Place) -> None:
         ray.get(mailbox.join.remote(joined), timeout=60)
 
 
-def launch(job: Job, *, world_size: int) -> Ending:
-    """Train `job` with `world_size` ranks on the Ray cluster of RAY_ADDRESS, else on a Ray of this process's own."""
+def launch(job: Job, *, world_size: int, body: Body = run) -> Ending:
+    """Train `job` with `world_size` ranks on the Ray cluster of RAY_ADDRESS, else on a Ray of this process's own.
+
+    Args:
+        body: what every rank does; a function of a module, which Ray's workers can import.
+    """
     stop = threading.Event()
     storage = Storage(job.run_path)
     attempt = Attempt(storage)
@@ -207,13 +211,19 @@ def launch(job: Job, *, world_size: int) -> Ending:
     except RunEndError as error:
         return ending_of(error)  # not for the run's record: that is the owner's
     try:
-        return _launch(job, world_size, storage, stop, attempt, held)
+        return _launch(job, world_size, storage, stop, attempt, held, body)
     finally:
         held.release()
 
 
 def _launch(
-    job: Job, world_size: int, storage: Storage, stop: threading.Event, attempt: Attempt, held: owner.Owner
+    job: Job,
+    world_size: int,
+    storage: Storage,
+    stop: threading.Event,
+    attempt: Attempt,
+    held: owner.Owner,
+    body: Body,
 ) -> Ending:
     import ray
 
@@ -235,7 +245,7 @@ def _launch(
     # Ray's own handler, which ray.init has just set, ends the driver at once; the run must reach a checkpoint first.
     signal.signal(signal.SIGTERM, asked_to_stop)
     try:
-        ending = _fit(job, world_size, storage, stop, attempt, held)
+        ending = _fit(job, world_size, storage, stop, attempt, held, body)
         _close(storage, ending)
         attempt.collect(ending)
     except Exception as error:
@@ -258,17 +268,29 @@ def _close(storage: Storage, ending: Ending) -> None:
 
 
 def _fit(
-    job: Job, world_size: int, storage: Storage, stop: threading.Event, attempt: Attempt, held: owner.Owner
+    job: Job,
+    world_size: int,
+    storage: Storage,
+    stop: threading.Event,
+    attempt: Attempt,
+    held: owner.Owner,
+    body: Body,
 ) -> Ending:
     """The ending of the training."""
     try:
-        return _train(job, world_size, storage, stop, attempt, held)
+        return _train(job, world_size, storage, stop, attempt, held, body)
     except RunEndError as error:
         return ending_of(error)
 
 
 def _train(
-    job: Job, world_size: int, storage: Storage, stop: threading.Event, attempt: Attempt, held: owner.Owner
+    job: Job,
+    world_size: int,
+    storage: Storage,
+    stop: threading.Event,
+    attempt: Attempt,
+    held: owner.Owner,
+    body: Body,
 ) -> Ending:
     import ray
     from ray.train import CheckpointConfig, FailureConfig, LoggingConfig, RunConfig, ScalingConfig
@@ -291,7 +313,7 @@ def _train(
     parent, _, name = storage.root.rpartition("/")
     trainer = TorchTrainer(
         _rank,
-        train_loop_config={"job": job, "mailbox": mailbox, "cuda": cuda},
+        train_loop_config={"job": job, "mailbox": mailbox, "cuda": cuda, "body": body},
         torch_config=TorchConfig(backend=backend(cuda), timeout_s=job.config.limits.collective_timeout),
         scaling_config=ScalingConfig(num_workers=world_size, use_gpu=cuda, resources_per_worker=resources),
         run_config=RunConfig(

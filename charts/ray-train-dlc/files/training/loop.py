@@ -7,6 +7,7 @@ that could differ between ranks is taken by one and told to all, or made of numb
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Protocol
 
 from training import metrics
 from training.contract import Exit, RunEndError
@@ -16,6 +17,14 @@ from training.session import Ending, Hooks, Job, Session
 from training.step import gradients, learning_rate, update
 from training.storage import Storage
 from training.topology import LostRankError, Place, check_layout, check_storage, lost_rank
+from training.uploads import remove_left
+
+
+class Body(Protocol):
+    """What a launcher runs on every rank, as `run` is."""
+
+    def __call__(self, job: Job, place: Place, hooks: Hooks, *, cuda: bool) -> Ending:
+        """Do it with a process group that exists already; errors as those of `run`."""
 
 
 def train(session: Session) -> None:
@@ -64,7 +73,10 @@ def run(job: Job, place: Place, hooks: Hooks, *, cuda: bool) -> Ending:
             f"{where}: it has died, or was stuck for {limit} s (collective_timeout); its own log says more; {cause}"
         ) from error
     if place.rank == 0 and session.record:
-        session.record.end(ending.state, ending.code, ending.message)
+        try:
+            session.record.end(ending.state, ending.code, ending.message)
+        except OSError as error:  # what the run has done is done, and its ending is told without the record
+            session.say(f"warning: {session.storage.path(metrics.RECORD)} does not tell of the end: {error}")
         if job.contract.storage_kind == "none":
             ending = replace(ending, record=session.record.content)
     return ending
@@ -75,13 +87,15 @@ def _train(session: Session) -> Ending:
     session.places = check_layout(place, job.contract, session.config.batch)
     required = job.contract.storage_kind != "none" or session.nodes == 1
     session.shared = check_storage(session.storage, place, required=required)
+    if session.storage.remote:
+        remove_left()
     guard_transport(session)
     prepare(session)
     if session.model is None:
         message = f"finished before, at step {session.start} of {steps}; nothing to do"
         return Ending("finished", Exit.DONE, message)
     if session.start < steps:
-        (job.train or train)(session)
+        _run_loop(session)
     if session.stopped:
         kept = "after its checkpoint" if session.shared else "without a checkpoint: storage is none"
         return Ending("preempted", Exit.PREEMPTED, f"asked to stop: ended at step {session.step} {kept}")
@@ -91,6 +105,19 @@ def _train(session: Session) -> Ending:
     if session.export_due:
         done += f"; model exported to {_export(session)}"
     return Ending("finished", Exit.DONE, done)
+
+
+def _run_loop(session: Session) -> None:
+    """The loop, and the end of the last upload, whatever the loop's own end."""
+    try:
+        (session.job.train or train)(session)
+    except RunEndError as ending:
+        try:
+            session.finish_save()  # raised on all ranks together, so they can wait together
+        except OSError as error:
+            raise RunEndError(ending.code, f"{ending.message}\n{error}", lasting=ending.lasting) from error
+        raise
+    session.finish_save()  # of a loop of one's own that ends early
 
 
 def _export(session: Session) -> str:

@@ -6,6 +6,7 @@ import contextlib
 import datetime
 import json
 import platform
+import threading
 import time
 from importlib import metadata
 from typing import Any
@@ -50,6 +51,7 @@ class RunRecord:
         self._storage = storage
         self._written = 0.0
         self._cost = 0.0
+        self._writer: threading.Thread | None = None
         old = read(storage) or {}
         self.content: dict[str, Any] = {
             "version": 1,
@@ -115,23 +117,41 @@ class RunRecord:
         self.content["ending"] = {"code": int(code), "message": message}
         self.write(force=True)
 
-    def write(self, *, force: bool = False) -> None:
+    def write(self, *, force: bool = False, wait: bool = True) -> None:
         """Write record and curve, unless that was done just now; takes at most half a percent of the run's time.
 
+        For an address that is done beside the training, which a storage that does not answer must not hold.
+
+        Args:
+            force: also when that was done just now.
+            wait: with `force`, until it is done; else only for an earlier one.
+
         Raises:
-            OSError: the storage refuses; only with `force`, for a run does not stop for one missed line of its record.
+            OSError: the storage refuses; only when waited for, as a run does not stop for a missed line of its record.
         """
         start = time.monotonic()
         pause = WRITE_REMOTE_S if self._storage.remote else WRITE_S
-        if not force and start - self._written < max(pause, 200 * self._cost):
+        if not force and (start - self._written < max(pause, 200 * self._cost) or self._busy()):
             return
-        try:
-            write(self._storage, self.content)
-        except OSError:
-            if force:
-                raise
+        files = _files(self.content)
+        if self._writer:
+            self._writer.join()  # two writers at once could leave the older record
+        if force and wait:
+            _write(self._storage, files)
+        elif self._storage.remote:
+            self._writer = threading.Thread(target=self._try, args=(files,), name="run record", daemon=True)
+            self._writer.start()
+        else:
+            self._try(files)
         self._written = time.monotonic()
         self._cost = self._written - start
+
+    def _busy(self) -> bool:
+        return self._writer is not None and self._writer.is_alive()
+
+    def _try(self, files: dict[str, bytes]) -> None:
+        with contextlib.suppress(OSError):
+            _write(self._storage, files)
 
 
 def write(storage: Storage, content: dict[str, Any]) -> None:
@@ -140,9 +160,21 @@ def write(storage: Storage, content: dict[str, Any]) -> None:
     Raises:
         OSError: the storage refuses.
     """
-    storage.write(RECORD, json.dumps(content, indent=1).encode())
-    storage.write(CURVE, loss_svg(content).encode())
-    storage.write(THROUGHPUT, throughput_svg(content).encode())
+    _write(storage, _files(content))
+
+
+def _files(content: dict[str, Any]) -> dict[str, bytes]:
+    """A record and its curves, as files by name."""
+    return {
+        RECORD: json.dumps(content, indent=1).encode(),
+        CURVE: loss_svg(content).encode(),
+        THROUGHPUT: throughput_svg(content).encode(),
+    }
+
+
+def _write(storage: Storage, files: dict[str, bytes]) -> None:
+    for name, data in files.items():
+        storage.write(name, data)
 
 
 def read(storage: Storage) -> dict[str, Any] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from pathlib import Path
 
@@ -24,6 +25,7 @@ def guard_transport(session: Session) -> None:
     if session.config.parallel.device == "cpu":
         unused = f"the promised transport ({expected.provider}) is not used and not checked"
         session.say(f"device cpu: ranks talk over gloo; {unused}")
+        session.transport = {"verdict": "not checked: device cpu", "expected": dataclasses.asdict(expected)}
         return
     problem, found = None, transport.FoundTransport()
     log = transport.own_log(os.environ)
@@ -37,10 +39,19 @@ def guard_transport(session: Session) -> None:
     except RuntimeError as error:
         problem = f"NCCL did not start on {expected.provider}: {str(error).splitlines()[0]}"
     if log and log.is_file():
-        found = transport.read_log(log.read_text(errors="replace"))
+        found = transport.read_log(log.read_text(errors="replace"), os.getpid())
     problems = [p] if (p := agree(problem)) else []
-    problems += transport.problems(expected, gather(found), nodes=session.nodes)
+    all_found = gather(found)
+    problems += transport.problems(expected, all_found, nodes=session.nodes)
+    session.transport = {
+        "verdict": "as promised" if not problems else "wrong",
+        "problems": problems,
+        "expected": dataclasses.asdict(expected),
+        "ranks": [dataclasses.asdict(one) for one in all_found],
+    }
     if problems:
+        if session.place.rank == 0:
+            _open_record(session)  # it is opened later otherwise, and says no less of a run that ends here
         where = f"as read in {log}" if log else "NCCL_DEBUG_FILE is not set, so there is no log to read"
         raise RunEndError(Exit.TRANSPORT, "wrong transport:\n  " + "\n  ".join(problems) + f"\n({where} of each rank)")
     session.say(f"transport as promised: {found.provider} {found.protocol}, {found.interfaces} interfaces per node")
@@ -84,8 +95,8 @@ def prepare(session: Session) -> None:
     session.interfaces = Interfaces() if place.local_rank == 0 else None
     session.pace = Pace(config, nodes=nodes, processes_per_node=per_node, cuda=session.cuda)
     if place.rank == 0:
-        session.record = metrics.RunRecord(session.storage, name=job.run_name, config=config)
-        session.record.begin(
+        record = _open_record(session)
+        record.begin(
             step=session.start,
             source=source[0].path(checkpoint.folder_name(session.start)) if source else "",
             topology=metrics.topology(
@@ -114,6 +125,14 @@ def prepare(session: Session) -> None:
         session.say(f"weights of {job.contract.model} {job.contract.model_revision}".rstrip())
     if source:
         session.say(f"resumed at step {session.start} from {source[0].path(checkpoint.folder_name(session.start))}")
+
+
+def _open_record(session: Session) -> metrics.RunRecord:
+    """The run record, on rank 0, with what is known of the transport."""
+    job = session.job
+    session.record = metrics.RunRecord(session.storage, name=job.run_name, config=session.config)
+    session.record.content["transport"] = session.transport
+    return session.record
 
 
 def _open_data(session: Session) -> Sequences:

@@ -7,7 +7,6 @@ notice of a lost node are then as here.
 
 from __future__ import annotations
 
-import contextlib
 import math
 import time
 from collections.abc import Callable, Iterator
@@ -23,6 +22,7 @@ from training.packed import DataError
 from training.sizes import micro_batch, tokens_per_step
 from training.storage import Storage
 from training.topology import Place, agree, gather
+from training.uploads import Upload
 from training.validation import HeldOut, held_out_loss
 
 PREEMPTION_POLL_S = 5.0  # Ray itself looks for draining nodes this often
@@ -106,6 +106,8 @@ class Session:
     """Sequences to validate on, where there are any."""
     data_digest: str = ""
     """Identifies the data; in every checkpoint's marker."""
+    transport: dict[str, Any] | None = None
+    """What was promised of the network, what each rank's log shows, and the verdict; None: nothing is promised."""
     model: Any = None
     """Sharded by FSDP2, with a method `token_loss(inputs, labels)`."""
     optimizer: Any = None
@@ -126,6 +128,8 @@ class Session:
     _began: float = 0.0
     _last_poll: float = 0.0
     _noticed: bool = False
+    _upload: Upload | None = None
+    _saved: tuple[int, float] = (0, math.nan)
 
     @property
     def config(self) -> Config:
@@ -183,6 +187,8 @@ class Session:
                 self._noticed = self._noticed or bool(notice)
             if step == last or (every and step % every == 0) or stop or notice:
                 self.save()
+            if step == last or stop or notice:
+                self.finish_save()
             if notice:
                 self.say(f"{notice}: checkpoint of step {step} saved, going on until the node is gone")
             if stop and step != last:
@@ -269,14 +275,20 @@ class Session:
             self.hooks.measured(validation_loss=loss)
 
     def save(self) -> None:
-        """Checkpoint of the step last reported, on all ranks, where there is a place for it."""
+        """Checkpoint of the step last reported, on all ranks, where there is a place for it.
+
+        At an address it is complete only later: when the next save begins, or after `finish_save`.
+
+        Raises:
+            OSError: this checkpoint, or the upload of the one before, failed; on all ranks.
+        """
         if self.record:
             # First the record: a run that goes on from this checkpoint needs the steps before it.
-            with contextlib.suppress(OSError):
-                self.record.write(force=True)
+            self.record.write(force=True, wait=False)
         if not self.shared:
             return
-        checkpoint.save(
+        self.finish_save()
+        self._upload = checkpoint.save(
             self.storage,
             self.model,
             self.optimizer,
@@ -286,4 +298,17 @@ class Session:
             keep=self.config.checkpoints.keep_checkpoints,
             data=self.data_digest,
         )
-        self.hooks.checkpointed(self.storage, self.step, self.loss)
+        self._saved = (self.step, self.loss)
+        if not self._upload:
+            self.hooks.checkpointed(self.storage, *self._saved)
+
+    def finish_save(self) -> None:
+        """Wait for the checkpoint that is being uploaded, where there is one. All ranks together.
+
+        Raises:
+            OSError: a rank could not upload its part; on all ranks.
+        """
+        upload, self._upload = self._upload, None
+        if upload:
+            upload.finish()
+            self.hooks.checkpointed(self.storage, *self._saved)

@@ -147,7 +147,8 @@ def nic_bytes_per_step(config: Config, *, nodes: int, processes_per_node: int, c
     once a step: 2 (N-1)/N S_g.
 
     Args:
-        cuda: weights travel in bf16; on the CPU they travel as they are kept.
+        cuda: weights travel in bf16, over NCCL. On the CPU they travel as they are kept, over gloo, whose
+            reduce-scatter is an all-reduce of which each rank keeps its part: S_g counts twice over all ranks.
     """
     if nodes == 1:
         return 0.0
@@ -160,9 +161,10 @@ def nic_bytes_per_step(config: Config, *, nodes: int, processes_per_node: int, c
         return 2.0 * (nodes - 1) / nodes * gradients
     world = nodes * processes_per_node
     passes = config.batch.global_batch_size // world // micro_batch(config.batch, world)
+    scattered = gradients if cuda else 2 * gradients
     carried = {
-        "full": passes * (2 * weights - root + gradients),
-        "hpz": passes * (weights + gradients),
-        "zero2": weights + passes * gradients,
+        "full": passes * (2 * weights - root + scattered),
+        "hpz": passes * (weights + scattered),
+        "zero2": weights + passes * scattered,
     }
     return (world - 1) / world * carried[mode]

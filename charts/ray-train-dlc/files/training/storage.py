@@ -1,23 +1,28 @@
 """The run path as a small file store: a folder, or an address such as `s3://bucket/runs/a`, which pyarrow opens.
 
-Names are relative to the run path and use `/`. A written file appears whole or not at all.
+Names are relative to the run path and use `/`. A written file appears whole or not at all. Key, region and endpoint of
+S3 come from the environment, as everywhere with AWS.
 """
 
 from __future__ import annotations
 
 import errno
 import importlib
+import io
 import os
 import shutil
 import time
 import uuid
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
 T = TypeVar("T")
 TRIES = 4  # object stores answer some requests with an error under load; pyarrow's own upload is not retried
+BLOCK = 16 * 2**20  # bytes
+IN_FLIGHT = 4  # blocks of one upload: pyarrow sends parts in the background and would buffer the whole file
+READ_AHEAD = 8 * 2**20  # bytes: most tensors of a checkpoint are smaller than what a request of their own costs
 
 
 def is_full(error: OSError) -> bool:
@@ -35,6 +40,11 @@ class Storage:
             OSError, ValueError: the address cannot be opened.
         """
         self.remote = "://" in root
+        if self.remote and "?" in root:
+            raise ValueError(
+                f"{root} has a part after '?', which names of files below it would end up in; set the endpoint with "
+                "AWS_ENDPOINT_URL_S3 (or AWS_ENDPOINT_URL) and the region with AWS_DEFAULT_REGION in the environment"
+            )
         self._fs: Any = None
         if self.remote:
             self._fs, self._base = _pyarrow_fs().FileSystem.from_uri(root)
@@ -91,18 +101,21 @@ class Storage:
             part.unlink(missing_ok=True)
 
     def _write_remote(self, name: str, data: bytes) -> None:
-        self._make_parent(name)
-        # An object appears when its upload is complete; a file system behind an address gets the same by renaming.
-        rename = self._fs.type_name == "local"
-        written = f"{self._base}/{name}" + (".part" if rename else "")
-        with self._fs.open_output_stream(written) as stream:
+        with self._replacing(name) as stream:
             stream.write(data)
-        if rename:
-            self._fs.move(written, f"{self._base}/{name}")
 
-    def _make_parent(self, name: str) -> None:
-        if self._fs.type_name == "local":
-            self._fs.create_dir(f"{self._base}/{name}".rsplit("/", 1)[0], recursive=True)
+    @contextmanager
+    def _replacing(self, name: str) -> Iterator[Any]:
+        """A stream at an address whose content becomes the file when the block ends without an error."""
+        target = f"{self._base}/{name}"
+        if self._fs.type_name != "local":
+            with self._fs.open_output_stream(target) as stream:  # an object appears when its upload is complete
+                yield stream
+            return
+        self._fs.create_dir(target.rsplit("/", 1)[0], recursive=True)
+        with self._fs.open_output_stream(f"{target}.part") as stream:
+            yield stream
+        self._fs.move(f"{target}.part", target)
 
     def names(self, folder: str) -> list[str]:
         """Names directly below a folder, sorted; empty when there is no such folder."""
@@ -152,24 +165,84 @@ class Storage:
         elif kind == types.File:
             _retry(lambda: self._fs.delete_file(path))
 
-    def upload(self, source: Path, name: str) -> None:
-        """Copy one local file to the store."""
-        _retry(lambda: self._copy(source.open("rb"), self._open_output(name)))
+    def upload(self, source: Path, name: str, *, tick: Callable[[], None] = lambda: None, tries: int = TRIES) -> None:
+        """Copy one local file to the store, and see that all of it is there.
+
+        Args:
+            tick: called again and again while bytes go out.
+            tries: how often, with growing pauses.
+
+        Raises:
+            OSError: the file cannot be read, or the storage fails in every try.
+        """
+        _retry(lambda: self._upload(source, name, tick), tries)
+
+    def _upload(self, source: Path, name: str, tick: Callable[[], None]) -> None:
+        with source.open("rb") as stream, self._replacing(name) as target:
+            for number, block in enumerate(iter(lambda: stream.read(BLOCK), b""), 1):
+                target.write(block)
+                if number % IN_FLIGHT == 0:
+                    target.flush()  # waits until what is in flight has arrived
+                    tick()
+        # Closing after an error of the local disk publishes what was sent until then: pyarrow cannot abort.
+        there, here = self._fs.get_file_info(f"{self._base}/{name}").size, source.stat().st_size
+        if there != here:
+            raise OSError(f"{self.path(name)} has {there} bytes after the upload of {here}")
+        tick()
 
     def download(self, name: str, target: Path) -> None:
         """Copy one file of the store to a local path."""
         target.parent.mkdir(parents=True, exist_ok=True)
-        _retry(lambda: self._copy(self._fs.open_input_stream(f"{self._base}/{name}"), target.open("wb")))
+        _retry(lambda: self._download(name, target))
 
-    def _open_output(self, name: str) -> Any:
-        self._make_parent(name)
-        return self._fs.open_output_stream(f"{self._base}/{name}")
+    def _download(self, name: str, target: Path) -> None:
+        with self._fs.open_input_stream(f"{self._base}/{name}") as source, target.open("wb") as stream:
+            shutil.copyfileobj(source, stream, BLOCK)
 
-    @staticmethod
-    def _copy(source: Any, target: Any) -> None:
-        with source, target:
-            while block := source.read(16 * 2**20):
-                target.write(block)
+    def open(self, name: str) -> io.BufferedReader:
+        """A file to read in any order.
+
+        Raises:
+            OSError: there is none, or the storage fails; reading it raises the same.
+        """
+        if not self.remote:
+            return Path(self._base, name).open("rb")
+        return io.BufferedReader(_RemoteFile(self._fs, f"{self._base}/{name}"), READ_AHEAD)
+
+
+class _RemoteFile(io.RawIOBase):
+    """A file at an address; what fails is tried again."""
+
+    def __init__(self, fs: Any, path: str) -> None:
+        self._file = _retry(lambda: fs.open_input_file(path))
+        self._size: int = self._file.size()
+        self._position = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._position
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET, /) -> int:
+        start = {os.SEEK_SET: 0, os.SEEK_CUR: self._position, os.SEEK_END: self._size}[whence]
+        self._position = max(0, start + offset)
+        return self._position
+
+    def readinto(self, buffer: Any, /) -> int:
+        length = max(0, min(len(buffer), self._size - self._position))
+        data = _retry(lambda: self._file.read_at(length, self._position)) if length else b""
+        buffer[: len(data)] = data
+        self._position += len(data)
+        return len(data)
+
+    def close(self) -> None:
+        if not self.closed:
+            self._file.close()
+        super().close()
 
 
 def _pyarrow_fs() -> Any:
@@ -177,9 +250,9 @@ def _pyarrow_fs() -> Any:
     return importlib.import_module("pyarrow.fs")
 
 
-def _retry(action: Callable[[], T]) -> T:
+def _retry(action: Callable[[], T], tries: int = TRIES) -> T:
     """Run `action` again after a passing error of the storage, with growing pauses."""
-    for attempt in range(TRIES - 1):
+    for attempt in range(tries - 1):
         try:
             return action()
         except (FileNotFoundError, PermissionError):

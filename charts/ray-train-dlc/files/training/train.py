@@ -35,7 +35,7 @@ from typing import Any, NoReturn
 
 from training import checkpoint, config, metrics, owner
 from training.contract import Contract, ContractError, Exit, RunEndError
-from training.loop import ending_of, run
+from training.loop import Body, ending_of, run
 from training.options import PARTS
 from training.session import Ending, Hooks, Job, Session
 from training.storage import Storage
@@ -54,16 +54,7 @@ def parser() -> argparse.ArgumentParser:
     where.add_argument(
         "--preset", default="tiny", metavar="|".join(config.PRESETS), help="model and settings to start from"
     )
-    where.add_argument(
-        "--num-workers",
-        type=int,
-        metavar="int",
-        help="ranks; 0 = this process alone, or those that torchrun starts, without Ray "
-        "[RTD_NODES × RTD_PROCESSES_PER_NODE, else 2]",
-    )
-    where.add_argument(
-        "--run-path", metavar="path", help="folder or s3:// address of this run [RTD_RUN_PATH, else runs/<preset>]"
-    )
+    add_place_flags(where, default_path="runs/<preset>")
     where.add_argument(
         "--resume-from",
         metavar="run",
@@ -108,33 +99,35 @@ def _add_flag(group: argparse._ArgumentGroup, field: dataclasses.Field[object]) 
     )
 
 
-def main(argv: list[str] | None = None, *, train: Callable[[Session], None] | None = None) -> int:
-    """Run the command line; returns the exit code.
+def add_place_flags(group: argparse._ArgumentGroup, *, default_path: str) -> None:
+    """The flags that `surroundings` reads."""
+    group.add_argument(
+        "--num-workers",
+        type=int,
+        metavar="int",
+        help="ranks; 0 = this process alone, or those that torchrun starts, without Ray "
+        "[RTD_NODES × RTD_PROCESSES_PER_NODE, else 2]",
+    )
+    group.add_argument(
+        "--run-path", metavar="path", help=f"folder or s3:// address of this run [RTD_RUN_PATH, else {default_path}]"
+    )
+
+
+def surroundings(
+    made: argparse.ArgumentParser, workers: int | None, run_path: str | None, *, default_path: str
+) -> tuple[Contract, Place, str]:
+    """The contract with the flags applied, this process's place, and the run path as the ranks are told it.
 
     Args:
-        train: a training loop of one's own instead of `loop.train`; see `session.Session`.
+        made: whose usage is shown, before this process exits with 2, when a flag is wrong.
+
+    Raises:
+        ContractError: an environment variable is wrong.
     """
-    made = parser()
-    given = vars(made.parse_args(argv))
-    preset, workers = given.pop("preset"), given.pop("num_workers")
-    run_path, resume_from = given.pop("run_path"), given.pop("resume_from")
-    sources = {name: given.pop(name) for name in ("model", "model_revision", "data", "data_revision")}
-    try:
-        settings = config.build(preset, given, from_text=True)
-    except ValueError as error:
-        flags = (f"--{line.replace('_', '-', line.split(':')[0].count('_'))}" for line in str(error).splitlines())
-        made.error("\n  " + "\n  ".join(flags))
-    try:
-        contract = Contract.from_env(os.environ)
-        # Ray gives its workers places of their own; this process is a rank only without it.
-        place = Place.from_env(os.environ) if workers == 0 else Place()
-    except ContractError as error:
-        print(f"wrong environment:\n{error}", file=sys.stderr)
-        return Exit.FAILED
-    contract = _with_sources(contract, sources)
-    if resume_from:
-        contract = dataclasses.replace(contract, resume_from=resume_from.rstrip("/"))
-    path = (run_path or contract.run_path or f"runs/{preset}").rstrip("/")
+    contract = Contract.from_env(os.environ)
+    # Ray gives its workers places of their own; this process is a rank only without it.
+    place = Place.from_env(os.environ) if workers == 0 else Place()
+    path = (run_path or contract.run_path or default_path).rstrip("/")
     if not path or path.endswith(":") or ("://" not in path and Path(path).expanduser().resolve() == Path("/")):
         made.error(f"--run-path={run_path} must be a folder of this run alone, below the root")
     if "://" not in path:
@@ -147,18 +140,58 @@ def main(argv: list[str] | None = None, *, train: Callable[[Session], None] | No
         if workers % contract.nodes:
             made.error(f"--num-workers={workers} is not a multiple of the {contract.nodes} nodes (RTD_NODES)")
         contract = dataclasses.replace(contract, processes_per_node=workers // contract.nodes)
-    job = Job(settings, contract, path, contract.run_name or path.rsplit("/", 1)[-1], train)
-    ending = _ended_before(job)
-    try:
-        if ending is None and workers == 0:
-            ending = _here(job, place)
-        elif ending is None:
-            from training.launch import launch
+    return contract, place, path
 
-            ending = launch(job, world_size=workers or contract.world_size or 2)
-    except ModuleNotFoundError as error:
-        print(f"{error.name} is not installed; a training needs: pip install '.[train]'", file=sys.stderr)
+
+def settings_of(made: argparse.ArgumentParser, preset: str, given: dict[str, object]) -> config.Config:
+    """The configuration that the flags ask for; exits with 2, and every problem, when one is wrong."""
+    try:
+        return config.build(preset, given, from_text=True)
+    except ValueError as error:
+        flags = (f"--{line.replace('_', '-', line.split(':')[0].count('_'))}" for line in str(error).splitlines())
+        made.error("\n  " + "\n  ".join(flags))
+
+
+def main(argv: list[str] | None = None, *, train: Callable[[Session], None] | None = None) -> int:
+    """Run the command line; returns the exit code.
+
+    Args:
+        train: a training loop of one's own instead of `loop.train`; see `session.Session`.
+    """
+    made = parser()
+    given = vars(made.parse_args(argv))
+    preset, workers = given.pop("preset"), given.pop("num_workers")
+    run_path, resume_from = given.pop("run_path"), given.pop("resume_from")
+    sources = {name: given.pop(name) for name in ("model", "model_revision", "data", "data_revision")}
+    settings = settings_of(made, preset, given)
+    try:
+        contract, place, path = surroundings(made, workers, run_path, default_path=f"runs/{preset}")
+    except ContractError as error:
+        print(f"wrong environment:\n{error}", file=sys.stderr)
         return Exit.FAILED
+    contract = _with_sources(contract, sources)
+    if resume_from:
+        contract = dataclasses.replace(contract, resume_from=resume_from.rstrip("/"))
+    job = Job(settings, contract, path, contract.run_name or path.rsplit("/", 1)[-1], train)
+    ending = _ended_before(job) or carry_out(job, place, workers, run)
+    return show(ending, place, path)
+
+
+def carry_out(job: Job, place: Place, workers: int | None, body: Body) -> Ending:
+    """Run `body` on every rank: in this process with `workers` 0, else under Ray Train."""
+    try:
+        if workers == 0:
+            return _here(job, place, body)
+        from training.launch import launch
+
+        return launch(job, world_size=workers or job.contract.world_size or 2, body=body)
+    except ModuleNotFoundError as error:
+        message = f"{error.name} is not installed; a training needs: pip install '.[train]'"
+        return Ending("failed", Exit.FAILED, message)
+
+
+def show(ending: Ending, place: Place, path: str) -> int:
+    """Say how the run ended, once for all ranks; returns the exit code."""
     if place.rank == 0:
         stream = sys.stdout if ending.code == Exit.DONE else sys.stderr
         print(f"{ending.message}\nrun path: {path}", file=stream, flush=True)
@@ -203,8 +236,8 @@ def _ended_before(job: Job) -> Ending | None:
     return None
 
 
-def _here(job: Job, place: Place) -> Ending:
-    """Train in this process: alone, or as one of torchrun's ranks."""
+def _here(job: Job, place: Place, body: Body) -> Ending:
+    """Run `body` in this process: alone, or as one of torchrun's ranks."""
     hooks = Hooks()
 
     def stop(_signal: int, _frame: object) -> None:
@@ -225,7 +258,7 @@ def _here(job: Job, place: Place) -> Ending:
     with process_group(place, cuda=cuda, timeout_s=job.config.limits.collective_timeout):
         try:
             with owner.owned_by_rank_0(job.run_path, job.run_name, place, lambda: hooks.stop):
-                return run(job, place, hooks, cuda=cuda)
+                return body(job, place, hooks, cuda=cuda)
         except LostRankError as error:
             # Each rank knows only its own end of it, and rank 0, whose endings are shown, may be the lost one.
             if place.rank != 0:
@@ -241,9 +274,15 @@ def _here(job: Job, place: Place) -> Ending:
 def start(train: Callable[[Session], None] | None = None) -> NoReturn:
     """Run the command line, with a loop of one's own or without, and end this process with its exit code."""
     faulthandler.enable()  # a rank that C++ code aborts says where
-    code = main(train=train)
-    # Not by the interpreter's own end: a thread of gloo, of torch or of a copy into a storage that does not answer may
-    # still run, and one that meets a dying interpreter aborts the process, after a run that has finished.
+    leave(main(train=train))
+
+
+def leave(code: int) -> NoReturn:
+    """End this process with an exit code.
+
+    Not by the interpreter's own end: a thread of gloo, of torch or of a copy into a storage that does not answer may
+    still run, and one that meets a dying interpreter aborts the process, after a run that has finished.
+    """
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError):
             stream.flush()

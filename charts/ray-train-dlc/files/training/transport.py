@@ -16,6 +16,8 @@ from pathlib import Path
 
 from training.contract import ExpectedTransport
 
+# NCCL's own prefix of a line (debug.cc): host:process:thread [device].
+_WRITER = re.compile(r"^(?:\[[^\]]*\] )?\S+:(\d+):\d+ \[\d+\] NCCL ")
 _PROVIDER = re.compile(r"NET/OFI Selected provider is ([\w;-]+)(?:.*?\bfound (\d+) nics?\b)?", re.IGNORECASE)
 _PROTOCOL = re.compile(r"Using transport protocol (\w+)")
 _CHANNEL = re.compile(r"via NET/(?:AWS )?Libfabric/\d+(\S*)")
@@ -42,8 +44,16 @@ class FoundTransport:
     """The log's own line about a network that did not start."""
 
 
-def read_log(text: str) -> FoundTransport:
-    """Pick the facts out of one process's NCCL log."""
+def read_log(text: str, pid: int | None = None) -> FoundTransport:
+    """Pick the facts out of one process's NCCL log.
+
+    Args:
+        pid: pass over the lines of other processes, such as those of an earlier run, in a file that is not this
+            process's alone.
+    """
+    if pid is not None:
+        lines = [(line, _WRITER.match(line)) for line in text.splitlines()]
+        text = "\n".join(line for line, writer in lines if writer is None or int(writer[1]) == pid)
     provider, protocol = _PROVIDER.search(text), _PROTOCOL.search(text)
     channels = _CHANNEL.findall(text)
     failure = _FAILED.search(text)
