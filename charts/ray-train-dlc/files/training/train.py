@@ -1,4 +1,4 @@
-"""Train a Qwen2.5 model with FSDP2.
+"""Train or fine-tune a Qwen2.5 model with FSDP2.
 
 On this machine, no cluster, no account:
 
@@ -7,13 +7,18 @@ On this machine, no cluster, no account:
     torchrun --nproc-per-node=2 -m training.train --num-workers=0
     python -m training.train --steps=200 --run-path=./runs/long  goes on where it was when it is started again
 
-On a cluster the same command runs as the entrypoint of a RayJob; the chart's RTD_* variables say where and how large:
+From a model and text of one's own to a model (docs/model.md, docs/data.md):
 
-    python -m training.train --preset=qwen2.5-1.5b --steps=200 --sequence-length=2048
+    python -m training.pack --input 'corpus/*.jsonl' --tokenizer models/qwen --output packed/corpus
+    python -m training.train --preset=qwen2.5-1.5b --model=models/qwen --data=packed/corpus --export=bfloat16
 
-The run path receives run.json (settings, versions, layout, every step), loss.svg, checkpoints/ and, with Ray, logs/.
-Starting the same command with the same run path resumes at the newest complete checkpoint; a finished run ends at once.
-SIGTERM lets the step in progress finish, saves a checkpoint and exits with 143.
+On a cluster the same command runs as the entrypoint of a RayJob; the chart's RTD_* variables say where and how large.
+
+The run path receives run.json (settings, versions, layout, every step), loss.svg, throughput.svg, checkpoints/, export/
+and, with Ray, logs/. The same command with the same run path resumes at the newest complete checkpoint; a finished run
+ends at once. SIGTERM lets the step in progress finish, saves a checkpoint and exits with 143.
+
+What stands in brackets behind an argument is the variable that gives it, or its default in the presets.
 
 Exit codes: 0 done, 1 failed, 2 wrong flags, 3 wrong network, 4 wrong storage, 5 wrong layout, 143 stopped after a
 checkpoint.
@@ -46,6 +51,7 @@ def parser() -> argparse.ArgumentParser:
     """The command line: where to run, then one flag per field of `config`, with its text as help."""
     made = argparse.ArgumentParser(
         prog="python -m training.train",
+        usage="python -m training.train [argument …]",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
@@ -71,7 +77,7 @@ def parser() -> argparse.ArgumentParser:
         where.add_argument(
             f"--{name}-revision",
             metavar="commit",
-            help=f"commit of a {name} on the hub, 40 hexadecimal digits [RTD_{name.upper()}_REVISION]",
+            help=f"commit of the {name} on the hub, 40 hexadecimal digits [RTD_{name.upper()}_REVISION]",
         )
     for title, part in PARTS.items():
         group = made.add_argument_group(title, (inspect.getdoc(part) or "").split("\n")[0])
@@ -83,11 +89,11 @@ def parser() -> argparse.ArgumentParser:
 def _add_flag(group: argparse._ArgumentGroup, field: dataclasses.Field[object]) -> None:
     is_bool = isinstance(field.default, bool)
     kind = "true|false" if is_bool else "|".join(field.metadata["choices"]) or type(field.default).__name__
-    values = {name: preset.get(field.name, field.default) for name, preset in config.PRESETS.items()}
-    if len(set(values.values())) == 1:
-        shown = str(field.default).lower() if is_bool else str(field.default)
-    else:
-        shown = ", ".join(f"{name}: {value}" for name, value in values.items())
+    values = {name: str(preset.get(field.name, field.default)) for name, preset in config.PRESETS.items()}
+    if is_bool:
+        values = {name: value.lower() for name, value in values.items()}
+    one = len(set(values.values())) == 1
+    shown = values["tiny"] if one else ", ".join(f"{name}: {value}" for name, value in values.items())
     group.add_argument(
         f"--{field.name.replace('_', '-')}",
         dest=field.name,
