@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NoReturn, Protocol
 
 from training import checkpoint, metrics
 from training.config import Config
@@ -155,12 +155,21 @@ class Session:
                 step, global_batch_size=batch.global_batch_size, rank=self.place.rank, world_size=world
             )
         except DataError as error:
-            # The others compute already and wait for this rank: it takes part, and `report` ends the run on all.
-            self._data_problem = f"rank {self.place.rank} on {self.place.host}: {error}"
-            import torch
-
-            nothing = torch.zeros(batch.global_batch_size // world, batch.sequence_length, dtype=torch.int64)
+            nothing = self._without_data(error, batch.global_batch_size // world, batch.sequence_length)
             return nothing, nothing
+
+    def _without_data(self, error: DataError, *shape: int) -> Any:
+        """Tokens that mean nothing: the other ranks wait for this one, which takes part until the run ends on all."""
+        import torch
+
+        self._data_problem = f"rank {self.place.rank} on {self.place.host}: {error}"
+        return torch.zeros(shape, dtype=torch.int64)
+
+    def _end_without_data(self) -> NoReturn:
+        """End the run on all ranks, of which one at least had no data."""
+        problem = f"no data for step {self.step}; the checkpoints before it are kept\n{agree(self._data_problem)}"
+        # Not lasting: the advice mends it, and a retry before that costs seconds.
+        raise RunEndError(Exit.FAILED, problem, lasting=False)
 
     def steps(self) -> Iterator[int]:
         """Numbers of the steps to take, each followed by what is due after it: validation, checkpoint, notice, stop.
@@ -217,12 +226,10 @@ class Session:
         told[0] = loss
         dist.all_reduce(told)
         summed, stop, ask, without = told.tolist()
-        if without:
-            # Not lasting: the advice mends it, and a retry before that costs seconds.
-            problem = f"no data for step {step}; the checkpoints before it are kept\n{agree(self._data_problem)}"
-            raise RunEndError(Exit.FAILED, problem, lasting=False)
         self.loss, norm = summed / self.place.world_size, float(gradient_norm)
         self.step, self._flags = step, (stop > 0, ask > 0)
+        if without:
+            self._end_without_data()
         if not (math.isfinite(self.loss) and math.isfinite(norm)):
             message = f"loss {self.loss}, gradient norm {norm} at step {step}; the checkpoints before it are kept"
             advice = "a retry takes the same step: change the settings or the data, and start under another run path"
@@ -260,14 +267,24 @@ class Session:
         """Measure the loss on held-out data."""
         assert self.held_out is not None  # noqa: S101 - asked before
         batch, world = self.config.batch, self.place.world_size
+        held_out = self.held_out
+
+        def sequence(index: int) -> Any:
+            try:
+                return held_out.sequence(index)
+            except DataError as error:
+                return self._without_data(error, batch.sequence_length + 1)
+
         loss = held_out_loss(
             self.model,
-            self.held_out,
+            HeldOut(sequence, held_out.count),
             micro_batch_size=micro_batch(batch, world),
             rank=self.place.rank,
             world_size=world,
         )
-        count = self.held_out.count
+        if any(gather(bool(self._data_problem))):
+            self._end_without_data()
+        count = held_out.count
         self.say(f"step {self.step}/{self.config.schedule.steps}  held-out loss {loss:.4f} over {count} sequences")
         if self.record:
             self.record.add_validation(self.step, loss)

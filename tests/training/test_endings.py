@@ -66,6 +66,21 @@ def test_data_that_is_cut_off_while_it_is_read_ends_all_ranks(tmp_path: Path, st
     assert f"resumed at step {reached}" in again[0].output()
 
 
+def test_held_out_data_that_is_cut_off_ends_all_ranks(tmp_path: Path, started: Started) -> None:
+    """One of two ranks meets it, in the measurement at the end, after it has taken part in the steps."""
+    ids = [(7 * i * i + 3 * i) % VOCAB for i in range(20_000)]
+    data = write_packed(tmp_path / "data", shards={"train": [ids], "validation": [ids]}, eos=0)
+    path, file = tmp_path / "run", data / "validation-00000.bin"
+    flags = (*FLAGS, ENDLESS, f"--vocab-size={VOCAB}", "--global-batch-size=16", "--validate-every=40")
+    ranks = started.ranks(tmp_path, (*flags, f"--data={data}", f"--run-path={path}"), PAIR)
+    until(lambda: "step 4/" in ranks[0].output(), WAIT, "step 4")
+    os.truncate(file, 3000)  # rank 0 has whole sequences of a first micro-batch
+    assert finish(ranks) == [1, 1], outputs(ranks)
+    assert "no data for step " in ranks[0].output()
+    assert f"{file}: ends at byte 3000 and had 40000 when this run began" in ranks[0].output()
+    assert "Traceback" not in outputs(ranks)
+
+
 def test_a_rank_that_may_not_write_is_named_before_the_first_step(tmp_path: Path, started: Started) -> None:
     """It reads what rank 0 has written, so it would fail at the first checkpoint only."""
     path = tmp_path / "run"
