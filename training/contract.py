@@ -50,6 +50,18 @@ class ContractError(ValueError):
     """An environment variable of the contract has a value that means nothing."""
 
 
+def expanded(path: str) -> Path:
+    """A path as seen from here: absolute, `~` resolved.
+
+    Raises:
+        ContractError: `~` is of nobody here.
+    """
+    try:
+        return Path(path).expanduser().absolute()
+    except RuntimeError as error:
+        raise ContractError(f"{path}: {error}") from None
+
+
 def own_scratch(environ: Mapping[str, str]) -> str:
     """The user's folder for downloads outside a cluster, by the XDG base directory specification."""
     cache = environ.get("XDG_CACHE_HOME", "").strip() or "~/.cache"
@@ -100,6 +112,11 @@ class Contract:
     """Folder on each node's own disk for downloads."""
     transport: ExpectedTransport | None
     """None: nothing is promised about the network, so nothing is checked."""
+
+    @property
+    def model_id(self) -> str:
+        """What a run begins with, as its checkpoints name it; `none` for random weights."""
+        return f"{self.model} {self.model_revision}".strip() or "none"
 
     @property
     def world_size(self) -> int | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import datetime
 import json
+import math
 import platform
 import threading
 import time
@@ -53,6 +54,8 @@ class RunRecord:
         self._cost = 0.0
         self._writer: threading.Thread | None = None
         old = read(storage) or {}
+        if not old:
+            _keep_unreadable(storage)
         self.content: dict[str, Any] = {
             "version": 1,
             "run": {
@@ -103,11 +106,11 @@ class RunRecord:
 
     def add_validation(self, step: int, loss: float) -> None:
         """Loss on held-out data after `step`, in nats per token."""
-        self.content["validation"].append({"step": step, "loss": loss})
+        self.content["validation"].append({"step": step, "loss": loss if math.isfinite(loss) else None})
 
-    def add_export(self, step: int, dtype: str, path: str) -> None:
-        """The model after `step` is a Hugging Face directory now."""
-        self.content["export"] = {"step": step, "dtype": dtype, "path": path}
+    def add_export(self, step: int, dtype: str, path: str, *, complete: bool) -> None:
+        """The model after `step` becomes a Hugging Face directory, or is one now."""
+        self.content["export"] = {"step": step, "dtype": dtype, "path": path, "complete": complete}
         self.write(force=True)
 
     def end(self, state: str, code: Exit, message: str) -> None:
@@ -154,6 +157,13 @@ class RunRecord:
             _write(self._storage, files)
 
 
+def _keep_unreadable(storage: Storage) -> None:
+    """Keep a record of another version, or one that a crash has broken, under another name; a run writes its own."""
+    with contextlib.suppress(OSError):
+        if found := storage.read(RECORD):
+            storage.write(f"{RECORD}.unreadable", found)
+
+
 def write(storage: Storage, content: dict[str, Any]) -> None:
     """Write a record and its curves.
 
@@ -181,15 +191,18 @@ def read(storage: Storage) -> dict[str, Any] | None:
     """The run record in a run path, or None when there is none of the form that `RunRecord` writes."""
     try:
         content = json.loads(storage.read(RECORD) or b"null")
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     match content:
         case {
+            "version": 1,
             "run": {"state": str(), "started": str(), "ended": _, "attempts": list()},
             "configuration": {"steps": int()},
             "steps": list(steps),
         } if all(_is_step(s) for s in steps):
-            return dict(content)
+            lists = (content.get(name, []) for name in ("intervals", "validation"))
+            if all(isinstance(found, list) and all(map(_has_step, found)) for found in lists):
+                return dict(content)
     return None
 
 
@@ -197,6 +210,13 @@ def _is_step(step: object) -> bool:
     match step:
         case {"step": int(), "loss": int() | float() as loss}:
             return -1e9 < loss < 1e9  # and not NaN, which the curve cannot show
+    return False
+
+
+def _has_step(entry: object) -> bool:
+    match entry:
+        case {"step": int(), "loss": int() | float() | None} | {"step": int(), "network": list()}:
+            return True
     return False
 
 
@@ -210,7 +230,9 @@ def export_due(storage: Storage, config: Config) -> bool:
     if wanted == "none":
         return False
     match (read(storage) or {}).get("export"):
-        case {"step": int(step), "dtype": str(dtype)} if step >= config.schedule.steps and dtype == wanted:
+        case {"step": int(step), "dtype": str(dtype), "complete": True} if (
+            step >= config.schedule.steps and dtype == wanted
+        ):
             return storage.read(f"{EXPORT}/config.json") is None
     return True
 
@@ -245,7 +267,7 @@ def refusal(storage: Storage) -> tuple[Exit, str] | None:
         code, when, message = Exit(marker["code"]), marker["time"], marker["message"]
         if code == Exit.DONE:
             raise ValueError(code)
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         return Exit.STORAGE, (
             f"refused: {storage.path(REFUSAL)} tells of an earlier ending but cannot be read; delete it to start again"
         )

@@ -145,7 +145,8 @@ class Reports:
     log_every: int = option(10, low=1)
     """Steps between two progress lines."""
     validate_every: int = option(0, low=0)
-    """Steps between two measurements of the loss on held-out data; 0 leaves only the one at the end."""
+    """Steps between two measurements of the loss on held-out data, where there is any; 0 leaves only the one at the
+    end."""
     validation_sequences: int = option(64, low=0)
     """Held-out sequences of one such measurement; 0 makes none."""
 

@@ -95,7 +95,7 @@ def main(argv: list[str] | None = None) -> int:
     signal.signal(signal.SIGTERM, _stop)
     try:
         print("\n".join(pack(source, **given)), flush=True)
-    except DataError as error:
+    except (DataError, OSError) as error:
         print(error, file=sys.stderr)
         return 1
     except ModuleNotFoundError as error:
@@ -124,7 +124,8 @@ def pack(
         DataError: something about inputs, tokenizer or output; its text says what and where.
     """
     storage = _output(output, force=force)
-    files = find(source)
+    passed_over: list[str] = []
+    files = find(source, passed_over)
     loaded, facts = _load(tokenizer, chat=bool(source.chat_field))
     beside = Path(tempfile.gettempdir()) if storage.remote else Path(storage.root).parent
     part = beside / f".{Path(storage.root).name}.part-{uuid.uuid4().hex[:8]}"
@@ -155,18 +156,25 @@ def pack(
         f"shards: {len(s['shards'])}"
         for split, s in splits.items()
     ]
+    if "validation" not in splits:
+        lines.append("validation: no document was held out; a training will measure no held-out loss")
+    if passed_over:
+        lines.append(f"passed over: {len(passed_over):,} files by their names, such as {passed_over[0]}")
     return [*lines, f"skipped: {skipped:,} empty documents", f"packed: {storage.root} ({kind})"]
 
 
 def _output(output: str, *, force: bool) -> Storage:
     """The place to write to, after proof that nothing of value is there."""
     try:
-        storage = Storage(output)
+        # A link to a larger disk stays one.
+        storage = Storage(output if "://" in output else str(Path(output).expanduser().resolve()))
         found = storage.names("")
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RuntimeError) as error:
         raise DataError(f"--output {output}: cannot be opened: {error}") from error
     if not storage.remote and Path(storage.root).is_file():
         raise DataError(f"--output {output}: is a file, and must be a folder")
+    if not storage.remote and Path(storage.root).is_mount():
+        raise DataError(f"--output {output}: is where a disk is mounted, and cannot be replaced; name a folder in it")
     if strange := [name for name in found if not OURS.fullmatch(name)]:
         raise DataError(f"--output {output}: holds other files than packed tokens, such as {strange[0]}")
     if found and not force:
@@ -185,7 +193,11 @@ def _publish(part: Path, storage: Storage, shards: set[str]) -> None:
     if target.exists():
         old = target.with_name(f".{target.name}.old-{uuid.uuid4().hex[:8]}")
         target.rename(old)
-        part.rename(target)
+        try:
+            part.rename(target)
+        except OSError:
+            old.rename(target)
+            raise
         shutil.rmtree(old)
     else:
         part.rename(target)
@@ -196,12 +208,15 @@ def _load(given: str, *, chat: bool) -> tuple[Any, dict[str, Any]]:
     from huggingface_hub import try_to_load_from_cache
     from transformers import AutoTokenizer
 
-    name = str(Path(given).expanduser())
+    if given.startswith(("/", ".", "~")) and not Path(os.path.expanduser(given)).is_dir():  # noqa: PTH111 - no error
+        raise DataError(f"--tokenizer {given}: is no folder")
+    name = os.path.expanduser(given)  # noqa: PTH111
     try:
         tokenizer = AutoTokenizer.from_pretrained(name)
-    except (OSError, ValueError, KeyError) as error:
+    except Exception as error:  # the library raises many kinds, its Rust part a bare Exception
+        cause = (str(error) or repr(error)).splitlines()[0]
         raise DataError(
-            f"--tokenizer {given}: cannot be loaded ({str(error).splitlines()[0]}); give the folder of the "
+            f"--tokenizer {given}: cannot be loaded ({cause}); give the folder of the "
             "model, or one with its tokenizer.json and tokenizer_config.json"
         ) from error
     if tokenizer.eos_token_id is None:

@@ -157,7 +157,7 @@ class PackedTokens:
             content = [kind, index["eos"], index["tokenizer"]["sha256"], split, [s["sha256"] for s in listed]]
             facts = int(part["tokens"]), int(part["documents"]), float(part["unigramEntropy"])
             eos = int(index["eos"])
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             if isinstance(error, DataError):
                 raise
             raise DataError(f"{path}: not an index of packed tokens ({error!r}); pack again") from error

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from training import checkpoint, metrics, transport, weights
 from training.contract import Exit, RunEndError
+from training.export import obstacle
 from training.pace import Interfaces, Pace
 from training.packed import DataError
 from training.sequences import Sequences, open_sequences
@@ -75,7 +76,10 @@ def prepare(session: Session) -> None:
             session.say,
             lambda: session.hooks.stop,
             data=data.digest,
+            model=job.contract.model_id,
         )
+    if session.shared and not source:
+        _refuse_to_train_again(session)
     session.start = session.step = source[1].step if source else 0
     mode = sharding_mode(config.parallel, nodes, per_node)
     session.export_due = _export_due(session)
@@ -111,7 +115,11 @@ def prepare(session: Session) -> None:
                     "source": job.contract.model or None,
                     "revision": job.contract.model_revision or None,
                 },
-                "data": data.facts,
+                "data": {
+                    "source": job.contract.data or None,
+                    "revision": job.contract.data_revision or None,
+                    **data.facts,
+                },
             },
         )
     session.say(
@@ -144,8 +152,7 @@ def _open_data(session: Session) -> Sequences:
     data, problem, contract = None, None, session.job.contract
     folder = ""
     if contract.data:
-        scratch = Path(contract.scratch)
-        folder = str(fetch(contract.data, contract.data_revision, scratch, session.place, kind="data"))
+        folder = str(_fetch(session, contract.data, contract.data_revision, "data"))
     try:
         data = open_sequences(session.config, folder)
     except DataError as error:
@@ -160,18 +167,44 @@ def _export_due(session: Session) -> bool:
     """Whether this start has a model to export, when its steps are done; equal on all ranks.
 
     Raises:
-        RunEndError: it would be lost with its node (storage); on all ranks.
+        RunEndError: it would be lost with its node (storage), or something else would be lost (failed); on all ranks.
     """
+    contract = session.job.contract
     due = [False]
 
     def look() -> None:
         due[0] = metrics.export_due(session.storage, session.config)
+        made = bool((metrics.read(session.storage) or {}).get("export"))
+        if due[0] and (problem := obstacle(session.storage, metrics.EXPORT, made=made, model=contract.model)):
+            advice = "move it away, or take another run path, or export: none"
+            raise RunEndError(Exit.FAILED, f"cannot export: {problem}; {advice}", lasting=False)
 
     on_rank_0(session.place, look)
     if broadcast(due[0]) and not session.shared:
         message = "export needs a folder or address that all nodes share, and storage is none; set one, or export: none"
         raise RunEndError(Exit.STORAGE, message)
     return bool(broadcast(due[0]))
+
+
+def _refuse_to_train_again(session: Session) -> None:
+    """End a run that has finished, and of whose checkpoints none is left to go on from or to export.
+
+    Raises:
+        RunEndError: failed; on all ranks.
+    """
+
+    def look() -> None:
+        record = metrics.read(session.storage) or {}
+        if record.get("steps") and record["run"]["state"] == "finished":
+            message = f"{session.storage.root} has finished, and none of its checkpoints is left to go on from"
+            raise RunEndError(Exit.FAILED, f"{message}; to train it again take another run path", lasting=False)
+
+    on_rank_0(session.place, look)
+
+
+def _fetch(session: Session, uri: str, revision: str, kind: str) -> Path:
+    scratch = Path(session.job.contract.scratch)
+    return fetch(uri, revision, scratch, session.place, kind=kind, stop=lambda: session.hooks.stop)
 
 
 def _fetch_model(session: Session) -> Path:
@@ -181,10 +214,9 @@ def _fetch_model(session: Session) -> Path:
         RunEndError: it cannot be fetched (storage), or is another model than the settings' (failed); on all ranks.
     """
     contract = session.job.contract
-    scratch = Path(contract.scratch)
-    folder = fetch(contract.model, contract.model_revision, scratch, session.place, kind="model")
+    folder = _fetch(session, contract.model, contract.model_revision, "model")
     if differences := agree("\n  ".join(weights.shape_differences(folder, session.config.model)) or None):
-        advice = "choose the preset of this model, or set what differs in the arguments"
+        advice = "choose the preset of this model, or set what differs, with flags such as --rope-theta=10000.0"
         message = f"the model {contract.model} is not the one that these settings train:\n  {differences}\n{advice}"
         raise RunEndError(Exit.FAILED, message, lasting=False)
     return folder

@@ -17,6 +17,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 from training import metrics, owner
@@ -236,7 +237,7 @@ def _removed(run: Run, removal: Removal, *, dry_run: bool) -> str:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run the command line; returns the exit code: 0 done, 1 the storage refuses."""
+    """Run the command line; returns the exit code: 0 done, 1 the storage refuses, or there is no such folder."""
     made = argparse.ArgumentParser(
         prog="python -m training.runs",
         description=__doc__,
@@ -266,6 +267,11 @@ def main(argv: list[str] | None = None) -> int:
         runs = list(find(given.root))
         if not runs:
             _tell(f"no runs in {given.root}: no folder with {metrics.RECORD} or {FOLDER}/, three folders deep at most")
+            if given.root != made.get_default("root") and not (
+                "://" in given.root or Path(given.root).expanduser().exists()
+            ):
+                _tell(f"{given.root} does not exist")
+                return 1
         removals = {run.name: remove(run, keep, dry_run=given.dry_run) for run in runs} if keep is not None else {}
     except (OSError, ValueError, ImportError) as error:
         _tell(f"cannot read or change {given.root}: {error}")

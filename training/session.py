@@ -172,7 +172,7 @@ class Session:
         raise RunEndError(Exit.FAILED, problem, lasting=False)
 
     def steps(self) -> Iterator[int]:
-        """Numbers of the steps to take, each followed by what is due after it: validation, checkpoint, notice, stop.
+        """Numbers of the steps to take, each followed by what is due after it: notice, checkpoint, validation, stop.
 
         Raises:
             RuntimeError: the loop has not called `report` for the step.
@@ -186,9 +186,6 @@ class Session:
             if self.step != step:
                 raise RuntimeError(f"the training loop has not called session.report({step}, …) in step {step}")
             stop, poll = self._flags
-            validate = self.config.reports.validate_every
-            if self.held_out and not stop and (step == last or (validate and step % validate == 0)):
-                self._validate()
             notice = ""
             if poll:
                 self._last_poll = time.monotonic()
@@ -200,11 +197,15 @@ class Session:
                 self.finish_save()
             if notice:
                 self.say(f"{notice}: checkpoint of step {step} saved, going on until the node is gone")
+            # After the checkpoint, which a measurement that fails must not cost.
+            validate = self.config.reports.validate_every
+            if self.held_out and not stop and (step == last or (validate and step % validate == 0)):
+                self._validate()
             if stop and step != last:
                 self.stopped = True
                 return
 
-    def report(self, step: int, loss: Any, *, gradient_norm: Any = 0.0, lr: float = 0.0) -> None:
+    def report(self, step: int, loss: Any, *, gradient_norm: Any = 0.0, lr: float | None = None) -> None:
         """What a step gave. All ranks together, once in each step, after the update.
 
         Ranks' stop requests travel with the loss, so that asking all ranks costs no message of its own.
@@ -212,6 +213,7 @@ class Session:
         Args:
             loss: mean over this rank's tokens, in nats: number or scalar tensor; every rank has as many tokens.
             gradient_norm: norm of the gradient before clipping, equal on all ranks.
+            lr: learning rate of the step; None: the optimiser's.
 
         Raises:
             RunEndError: a rank had no data for the step, or the loss or the norm is no number any more.
@@ -234,7 +236,7 @@ class Session:
             message = f"loss {self.loss}, gradient norm {norm} at step {step}; the checkpoints before it are kept"
             advice = "a retry takes the same step: change the settings or the data, and start under another run path"
             raise RunEndError(Exit.FAILED, f"{message}; {advice}", lasting=True)
-        self._tell(lr, norm)
+        self._tell(float(self.optimizer.param_groups[0]["lr"]) if lr is None else lr, norm)
 
     def _tell(self, lr: float, norm: float) -> None:
         """Record and progress line of the step that was just reported."""
@@ -285,6 +287,10 @@ class Session:
         if any(gather(bool(self._data_problem))):
             self._end_without_data()
         count = held_out.count
+        if not math.isfinite(loss):
+            self.say(
+                f"warning: the held-out loss after step {self.step} is no number; the model is not fit for that data"
+            )
         self.say(f"step {self.step}/{self.config.schedule.steps}  held-out loss {loss:.4f} over {count} sequences")
         if self.record:
             self.record.add_validation(self.step, loss)
@@ -313,7 +319,7 @@ class Session:
             config=self.config,
             place=self.place,
             keep=self.config.checkpoints.keep_checkpoints,
-            data=self.data_digest,
+            sources={"data": self.data_digest, "model": self.job.contract.model_id},
         )
         self._saved = (self.step, self.loss)
         if not self._upload:

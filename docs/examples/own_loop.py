@@ -9,6 +9,8 @@ clipping bound, instead of clipping it: a bad batch then does no harm.
 
 from __future__ import annotations
 
+import math
+
 import torch
 
 from training.session import Session
@@ -21,7 +23,7 @@ SPIKE = 10.0  # times the clipping bound
 def train(session: Session) -> None:
     """Called on every rank, with the model on the device and the checkpoint loaded."""
     config, model, optimizer = session.config, session.model, session.optimizer
-    bound = config.optimizer.gradient_clip
+    bound = config.optimizer.gradient_clip or math.inf  # 0: no clipping
     for step in session.steps():
         lr = learning_rate(config.schedule, config.optimizer.learning_rate, step)
         for group in optimizer.param_groups:

@@ -72,7 +72,7 @@ def test_no_step_leaves_the_model_as_it_was(base: Path, tmp_path: Path, started:
     assert equal(tensors(run / "export"), tensors(base))
     assert (run / "export" / "tokenizer_config.json").read_text() == '{"chat_template": "x"}'
     content = record(run)
-    assert content["export"] == {"step": 0, "dtype": "bfloat16", "path": str(run / "export")}
+    assert content["export"] == {"step": 0, "dtype": "bfloat16", "path": str(run / "export"), "complete": True}
     assert content["model"]["source"] == str(base)
     assert content["run"]["state"] == "finished"
 

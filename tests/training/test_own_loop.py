@@ -52,6 +52,33 @@ def test_the_example_runs_on_ray(usual: list[float], tmp_path: Path, started: St
     assert losses(tmp_path / "run") == pytest.approx(usual, rel=1e-4)
 
 
+def test_without_clipping_every_step_is_taken(tmp_path: Path, started: Started) -> None:
+    command = (*EXAMPLE, "--num-workers=0", *FLAGS, "--gradient-clip=0", f"--run-path={tmp_path / 'run'}")
+    process = started.start(command, tmp_path / "log")
+    assert process.wait() == 0, process.output()
+    assert "left out" not in process.output()
+    assert losses(tmp_path / "run")[-1] < losses(tmp_path / "run")[0] - 0.5
+
+
+def test_an_error_in_the_loop_is_in_the_record(tmp_path: Path, started: Started) -> None:
+    """Also the steps since the record was last written, and the optimiser's learning rate where none was told."""
+    module = tmp_path / "bug_loop.py"
+    module.write_text(
+        "from training.train import start\n\ndef train(session):\n    for step in session.steps():\n"
+        "        if step == 6:\n            raise ValueError('my bug')\n"
+        "        session.report(step, 1.0)\n\nstart(train)\n"
+    )
+    command = (sys.executable, str(module), "--num-workers=0", *FLAGS, f"--run-path={tmp_path / 'run'}")
+    process = started.start(command, tmp_path / "log")
+    assert process.wait() == 1
+    assert "ValueError: my bug" in process.output()
+    content = record(tmp_path / "run")
+    assert (content["run"]["state"], content["ending"]["message"]) == ("failed", "ValueError: my bug")
+    assert [step["step"] for step in content["steps"]] == [1, 2, 3, 4, 5]
+    assert content["steps"][0]["learningRate"] == 0.003
+    assert not (tmp_path / "run" / "refused.json").exists()
+
+
 def test_a_spike_is_left_out(tmp_path: Path, started: Started) -> None:
     """With a bound that every gradient exceeds tenfold no step is taken, and the loss stays where it began."""
     command = (*EXAMPLE, "--num-workers=0", *FLAGS, "--gradient-clip=0.001", f"--run-path={tmp_path / 'run'}")

@@ -180,6 +180,20 @@ def test_a_missing_source_of_resume_is_named_and_leaves_no_refusal(tmp_path: Pat
     assert not (tmp_path / "run" / "refused.json").exists()
 
 
+def test_resume_by_a_relative_path_says_what_else_differs(
+    reference: tuple[Path, list[float]], tmp_path: Path, started: Started
+) -> None:
+    source = os.path.relpath(reference[0], tmp_path)
+    command = (*TRAIN, "--num-workers=0", *flags(tmp_path / "run", STEPS + 1), f"--resume-from={source}")
+    process = started.start((*command, "--learning-rate=0.001"), tmp_path / "log", cwd=tmp_path)
+    assert process.wait() == 0, process.output()
+    text = (
+        "reference0/run was trained with other settings, which may be meant: learning_rate: checkpoint 0.003, now 0.001"
+    )
+    assert text in process.output()
+    assert f"resumed at step {STEPS} from " in process.output()
+
+
 def test_uneven_nodes_end_with_5_on_every_rank_and_are_refused_again(tmp_path: Path, started: Started) -> None:
     places: tuple[dict[str, Any], ...] = (
         {"LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "2", "GROUP_RANK": "0"},

@@ -79,19 +79,28 @@ def newest(storage: Storage, say: Callable[[str], None]) -> Found | None:
     return None
 
 
-def differences(mine: Config, theirs: dict[str, Any], *, model_only: bool, data: str = "") -> list[str]:
+def differences(
+    mine: Config, theirs: dict[str, Any], *, model_only: bool, data: str = "", model: str = ""
+) -> list[str]:
     """Settings that must be equal to go on from a checkpoint and are not, as "name: a → b" texts.
 
     Args:
         data: digest of the data of now; empty: not compared.
+        model: what the run begins with; empty: not compared.
     """
-    now = {**mine.as_dict(), "data": data}
-    names = [*fixed_names(model_only=model_only), *(["data"] if data and not model_only else [])]
+    sources = {name: value for name, value in (("data", data), ("model", model)) if value and not model_only}
+    now = {**mine.as_dict(), **sources}
+    names = [*fixed_names(model_only=model_only), *sources]
     return [
-        f"{name}: checkpoint {theirs[name]}, now {now[name]}"
+        f"{name}: checkpoint {_short(theirs[name])}, now {_short(now[name])}"
         for name in names
         if name in theirs and theirs[name] != now[name]
     ]
+
+
+def _short(value: Any) -> Any:
+    """A digest by its first digits; anything else as it is."""
+    return f"{value[:12]}…" if isinstance(value, str) and re.fullmatch("[0-9a-f]{64}", value) else value
 
 
 def choose(
@@ -103,6 +112,7 @@ def choose(
     stop: Callable[[], bool] = lambda: False,
     *,
     data: str = "",
+    model: str = "",
 ) -> tuple[Storage, Found] | None:
     """Where the run goes on: its own newest checkpoint, else that of `resume_from`, else None. Equal on all ranks.
 
@@ -112,6 +122,9 @@ def choose(
         RunEndError: `resume_from` has no checkpoint or does not end in time (storage), the configuration does not fit
             (failed), or a request to stop while waiting (preempted).
     """
+    if resume_from and storage.beside(resume_from).root == storage.root:
+        message = f"resume from {resume_from}: that is this run; it goes on by itself from its own checkpoints"
+        raise RunEndError(Exit.FAILED, message, lasting=False)
     if resume_from:
         on_rank_0(place, lambda: _await_source(storage, config, resume_from, say, stop))
     answer: tuple[str, Found] | None = None
@@ -119,7 +132,7 @@ def choose(
     failure = None
     if place.rank == 0:
         try:
-            answer = _choose(storage, config, resume_from, say, data)
+            answer = _choose(storage, config, resume_from, say, {"data": data, "model": model})
         except RunEndError as error:
             ending = error
         except OSError as error:
@@ -144,7 +157,7 @@ def _await_source(
 
 
 def _choose(
-    storage: Storage, config: Config, resume_from: str, say: Callable[[str], None], data: str
+    storage: Storage, config: Config, resume_from: str, say: Callable[[str], None], sources: dict[str, str]
 ) -> tuple[str, Found] | None:
     source, found = storage, newest(storage, say)
     if found is None and resume_from:
@@ -160,11 +173,13 @@ def _choose(
     if found is None:
         return None
     # Another run may have been changed on purpose, or it would not be another run: only the weights must fit.
-    wrong = differences(config, found.configuration, model_only=source is not storage, data=data)
+    wrong = differences(config, found.configuration, model_only=source is not storage, **sources)
     if wrong:
         where = source.path(folder_name(found.step))
         message = f"this configuration cannot go on from {where}:\n  " + "\n  ".join(wrong)
         raise RunEndError(Exit.FAILED, f"{message}\nstart it under another run path to begin at step 0")
+    if source is not storage and (changed := differences(config, found.configuration, model_only=False, **sources)):
+        say(f"{source.root} was trained with other settings, which may be meant: {'; '.join(changed)}")
     return source.root, found
 
 
@@ -179,9 +194,20 @@ def _state(model: Any, optimizer: Any, *, tied: bool) -> tuple[dict[str, Any], d
 
 
 def save(
-    storage: Storage, model: Any, optimizer: Any, *, step: int, config: Config, place: Place, keep: int, data: str = ""
+    storage: Storage,
+    model: Any,
+    optimizer: Any,
+    *,
+    step: int,
+    config: Config,
+    place: Place,
+    keep: int,
+    sources: dict[str, str],
 ) -> Upload | None:
     """Write the checkpoint of `step` on all ranks, then drop all but the newest `keep`.
+
+    Args:
+        sources: `data` and `model` of `differences`.
 
     Returns:
         None when the checkpoint is complete; for an address its upload, which has just begun: one at a time, so
@@ -212,7 +238,7 @@ def save(
         "step": step,
         "worldSize": place.world_size,
         "written": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        "configuration": {**config.as_dict(), "data": data},
+        "configuration": {**config.as_dict(), **sources},
     }
 
     def complete() -> None:

@@ -76,8 +76,11 @@ def _filesystem(root: str) -> Any:
     return fs.FileSystem.from_uri(root)[0] if root else fs.LocalFileSystem()
 
 
-def find(source: Source) -> list[Part]:
+def find(source: Source, passed_over: list[str] | None = None) -> list[Part]:
     """All files, each once, sorted by path; all of one format.
+
+    Args:
+        passed_over: receives the files below a folder whose names tell of no format, or of another than is wanted.
 
     Raises:
         DataError: an input that names no file, or formats that are unknown or mixed.
@@ -85,7 +88,7 @@ def find(source: Source) -> list[Part]:
     found: set[Part] = set()
     for given in source.inputs:
         try:
-            files = _expand(given, source.format)
+            files = _expand(given, source.format, [] if passed_over is None else passed_over)
         except (OSError, ValueError) as error:
             raise DataError(f"{given}: cannot be read: {error}") from error
         if not files:
@@ -100,7 +103,7 @@ def find(source: Source) -> list[Part]:
     return sorted(found)
 
 
-def _expand(given: str, wanted: str) -> list[Part]:
+def _expand(given: str, wanted: str, passed_over: list[str]) -> list[Part]:
     """The files of one input; of a folder, those that are named like the wanted format."""
     arrow = importlib.import_module("pyarrow.fs")
     if "://" in given:
@@ -120,7 +123,10 @@ def _expand(given: str, wanted: str) -> list[Part]:
     def taken(name: str) -> bool:
         if is_folder:
             hidden = any(step.startswith((".", "_")) for step in name[len(folder) + 1 :].split("/"))
-            return not hidden and wanted in ("auto", _by_name(name))
+            named = _by_name(name) in (FORMATS if wanted == "auto" else (wanted,))
+            if not hidden and not named:
+                passed_over.append(name)
+            return not hidden and named
         steps, patterns = name.split("/"), path.split("/")
         return len(steps) == len(patterns) and all(map(fnmatchcase, steps, patterns))
 
@@ -193,7 +199,7 @@ def texts(part: Part, source: Source, tokenizer: Any) -> Iterator[str]:
                 text = _text(json.loads(content) if kind == "jsonl" else content, source, tokenizer)
             text.encode()
             yield text
-    except (OSError, EOFError, ValueError) as error:
+    except (OSError, EOFError, ValueError, RecursionError) as error:
         if isinstance(error, DataError):
             raise
         reason = "not valid UTF-8" if isinstance(error, UnicodeError) else str(error)

@@ -8,11 +8,14 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 import shutil
 import struct
 import tempfile
 import uuid
 from collections.abc import Callable
+from contextlib import suppress
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -26,6 +29,7 @@ COPIED = (
     *("generation_config.json", "tokenizer*", "special_tokens_map.json", "added_tokens.json"),
     *("vocab.json", "merges.txt", "chat_template*", "LICENSE*"),
 )
+OURS = re.compile(r"config\.json|model(-\d{5}-of-\d{5})?\.safetensors|model\.safetensors\.index\.json")
 DTYPES = {"bfloat16": ("BF16", 2), "float32": ("F32", 4)}
 
 
@@ -93,6 +97,32 @@ def export(
     return storage.path(name)
 
 
+def obstacle(storage: Storage, name: str, *, made: bool, model: str) -> str | None:
+    """Why an export may not take the place of what lies there; None when nothing would be lost.
+
+    Args:
+        made: the run record tells of an export there.
+        model: what the run begins with: folder, address or name on the hub.
+
+    Raises:
+        OSError: the storage cannot be read.
+    """
+    where = storage.path(name)
+    here = where if storage.remote else str(Path(where).resolve())
+    start = model if "://" in model or not model else str(Path(model).expanduser().resolve())
+    if start.removeprefix("file://").rstrip("/") == here.removeprefix("file://"):
+        return f"{where} is the model that the run begins with"
+    if not storage.remote and Path(here).exists() and not Path(here).is_dir():
+        return f"{where} is no folder"
+    names = storage.names(name)
+    foreign = [n for n in names if not OURS.fullmatch(n) and not any(fnmatch(n, pattern) for pattern in COPIED)]
+    if foreign:
+        return f"{where} holds {foreign[0]}, which no export has written"
+    if CONFIG in names and not made:
+        return f"{where} holds a model that this run has not exported"
+    return None
+
+
 def _split(sizes: dict[str, int], most: int) -> dict[str, list[str]]:
     """File name → tensors in it, in the model's order."""
     groups: list[list[str]] = [[]]
@@ -124,7 +154,7 @@ class _Writer:
 
     def __init__(self, storage: Storage, name: str) -> None:
         self.storage, self.name = storage, name
-        self.target = Path(storage.path(name))
+        self.target = Path(storage.path(name)).resolve()  # a link to a larger disk stays one
         self.folder: Path | None = None
         self.stream: BinaryIO | None = None
 
@@ -203,14 +233,21 @@ class _Writer:
         """Give the folder its name."""
         if self.storage.remote:
             return
+        old = self._beside()
         if self.target.exists():
-            self.target.rename(self._beside())
-        self._path("").rename(self.target)
+            self.target.rename(old)
+        try:
+            self._path("").rename(self.target)
+        except OSError:
+            if old.exists():
+                old.rename(self.target)
+            raise
 
     def clean(self) -> None:
         """Remove what is left of temporary folders."""
         if self.stream:
-            self.stream.close()
+            with suppress(OSError):  # what it still holds does not fit, and closing writes it
+                self.stream.close()
         if self.folder:
             shutil.rmtree(self.folder, ignore_errors=True)
             if not self.storage.remote:

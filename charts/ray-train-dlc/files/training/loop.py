@@ -6,6 +6,7 @@ that could differ between ranks is taken by one and told to all, or made of numb
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 from typing import Protocol
 
@@ -16,7 +17,7 @@ from training.prepare import guard_transport, prepare
 from training.session import Ending, Hooks, Job, Session
 from training.step import gradients, learning_rate, update
 from training.storage import Storage
-from training.topology import LostRankError, Place, check_layout, check_storage, lost_rank
+from training.topology import LostRankError, Place, broadcast, check_layout, check_storage, lost_rank
 from training.uploads import remove_left
 
 
@@ -63,12 +64,15 @@ def run(job: Job, place: Place, hooks: Hooks, *, cuda: bool) -> Ending:
         ending = ending_of(error)
         if place.rank == 0 and error.lasting:
             metrics.refuse(session.storage, error.code, error.message)
-    except RuntimeError as error:
+    except Exception as error:
+        if place.rank == 0 and session.record:
+            with suppress(OSError):  # the error itself matters more
+                session.record.end("failed", Exit.FAILED, f"{type(error).__name__}: {error}")
         if not lost_rank(error):
             raise
         limit = job.config.limits.collective_timeout
         where = f"rank {place.rank} on {place.host} has lost another rank after step {session.step}"
-        cause = str(error).strip().splitlines()[0]
+        cause = str(error).strip().splitlines()[0].split(" GLHF")[0]  # gloo wishes good luck
         raise LostRankError(
             f"{where}: it has died, or was stuck for {limit} s (collective_timeout); its own log says more; {cause}"
         ) from error
@@ -122,6 +126,15 @@ def _run_loop(session: Session) -> None:
 
 def _export(session: Session) -> str:
     dtype, shape = session.config.checkpoints.export, session.config.model
+    path = session.storage.path(metrics.EXPORT)
+    problem = None
+    if session.record:
+        try:
+            session.record.add_export(session.step, dtype, path, complete=False)
+        except OSError as error:
+            problem = f"cannot write to {session.storage.root}: {error}"
+    if problem := broadcast(problem):
+        raise OSError(problem)
     where = export(
         session.model,
         session.storage,
@@ -132,5 +145,6 @@ def _export(session: Session) -> str:
         place=session.place,
     )
     if session.record:
-        session.record.add_export(session.step, dtype, where)
+        with suppress(OSError):  # the record of the end is written next
+            session.record.add_export(session.step, dtype, where, complete=True)
     return where

@@ -109,11 +109,18 @@ def parser() -> argparse.ArgumentParser:
         flag = f"--{name.replace('_', '-')}"
         default = config.fields()[name][0].default
         text = f"{config.descriptions()[name]} [{default}]"
-        where.add_argument(flag, default=argparse.SUPPRESS, metavar=type(default).__name__, help=text)
+        where.add_argument(
+            flag,
+            default=argparse.SUPPRESS,
+            metavar="|".join(config.fields()[name][0].metadata["choices"]) or "int",
+            help=text,
+        )
     what = made.add_argument_group("what it measures")
     what.add_argument("--smallest", type=size, default=2**20, metavar="size", help="first size [1MiB]")
     what.add_argument("--largest", type=size, metavar="size", help="no size is above it [1GiB on GPUs, 64MiB on CPUs]")
-    what.add_argument("--factor", type=_count(2), default=4, metavar="int", help="from one size to the next [4]")
+    what.add_argument(
+        "--factor", type=_count(2), default=4, metavar="int", help="each size is this many times the one before [4]"
+    )
     what.add_argument("--warmup", type=_count(0), default=3, metavar="int", help="runs before the timed ones [3]")
     what.add_argument("--iterations", type=_count(1), default=10, metavar="int", help="timed runs [10]")
     what.add_argument(

@@ -59,4 +59,6 @@ def open_sequences(config: Config, folder: str) -> Sequences:
     summary = (
         f"{train.tokens:,} tokens of data in {train.documents:,} documents, unigram entropy {train.unigram_entropy:.4f}"
     )
+    if count and not held_out:
+        summary += f"; nothing is held out (no split {VALIDATION} in the data)"
     return Sequences(train, held_out, train.digest, facts, summary)

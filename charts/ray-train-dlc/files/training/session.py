@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NoReturn, Protocol
 
 from training import checkpoint, metrics
 from training.config import Config
@@ -155,15 +155,24 @@ class Session:
                 step, global_batch_size=batch.global_batch_size, rank=self.place.rank, world_size=world
             )
         except DataError as error:
-            # The others compute already and wait for this rank: it takes part, and `report` ends the run on all.
-            self._data_problem = f"rank {self.place.rank} on {self.place.host}: {error}"
-            import torch
-
-            nothing = torch.zeros(batch.global_batch_size // world, batch.sequence_length, dtype=torch.int64)
+            nothing = self._without_data(error, batch.global_batch_size // world, batch.sequence_length)
             return nothing, nothing
 
+    def _without_data(self, error: DataError, *shape: int) -> Any:
+        """Tokens that mean nothing: the other ranks wait for this one, which takes part until the run ends on all."""
+        import torch
+
+        self._data_problem = f"rank {self.place.rank} on {self.place.host}: {error}"
+        return torch.zeros(shape, dtype=torch.int64)
+
+    def _end_without_data(self) -> NoReturn:
+        """End the run on all ranks, of which one at least had no data."""
+        problem = f"no data for step {self.step}; the checkpoints before it are kept\n{agree(self._data_problem)}"
+        # Not lasting: the advice mends it, and a retry before that costs seconds.
+        raise RunEndError(Exit.FAILED, problem, lasting=False)
+
     def steps(self) -> Iterator[int]:
-        """Numbers of the steps to take, each followed by what is due after it: validation, checkpoint, notice, stop.
+        """Numbers of the steps to take, each followed by what is due after it: notice, checkpoint, validation, stop.
 
         Raises:
             RuntimeError: the loop has not called `report` for the step.
@@ -177,9 +186,6 @@ class Session:
             if self.step != step:
                 raise RuntimeError(f"the training loop has not called session.report({step}, …) in step {step}")
             stop, poll = self._flags
-            validate = self.config.reports.validate_every
-            if self.held_out and not stop and (step == last or (validate and step % validate == 0)):
-                self._validate()
             notice = ""
             if poll:
                 self._last_poll = time.monotonic()
@@ -191,11 +197,15 @@ class Session:
                 self.finish_save()
             if notice:
                 self.say(f"{notice}: checkpoint of step {step} saved, going on until the node is gone")
+            # After the checkpoint, which a measurement that fails must not cost.
+            validate = self.config.reports.validate_every
+            if self.held_out and not stop and (step == last or (validate and step % validate == 0)):
+                self._validate()
             if stop and step != last:
                 self.stopped = True
                 return
 
-    def report(self, step: int, loss: Any, *, gradient_norm: Any = 0.0, lr: float = 0.0) -> None:
+    def report(self, step: int, loss: Any, *, gradient_norm: Any = 0.0, lr: float | None = None) -> None:
         """What a step gave. All ranks together, once in each step, after the update.
 
         Ranks' stop requests travel with the loss, so that asking all ranks costs no message of its own.
@@ -203,6 +213,7 @@ class Session:
         Args:
             loss: mean over this rank's tokens, in nats: number or scalar tensor; every rank has as many tokens.
             gradient_norm: norm of the gradient before clipping, equal on all ranks.
+            lr: learning rate of the step; None: the optimiser's.
 
         Raises:
             RunEndError: a rank had no data for the step, or the loss or the norm is no number any more.
@@ -217,17 +228,15 @@ class Session:
         told[0] = loss
         dist.all_reduce(told)
         summed, stop, ask, without = told.tolist()
-        if without:
-            # Not lasting: the advice mends it, and a retry before that costs seconds.
-            problem = f"no data for step {step}; the checkpoints before it are kept\n{agree(self._data_problem)}"
-            raise RunEndError(Exit.FAILED, problem, lasting=False)
         self.loss, norm = summed / self.place.world_size, float(gradient_norm)
         self.step, self._flags = step, (stop > 0, ask > 0)
+        if without:
+            self._end_without_data()
         if not (math.isfinite(self.loss) and math.isfinite(norm)):
             message = f"loss {self.loss}, gradient norm {norm} at step {step}; the checkpoints before it are kept"
             advice = "a retry takes the same step: change the settings or the data, and start under another run path"
             raise RunEndError(Exit.FAILED, f"{message}; {advice}", lasting=True)
-        self._tell(lr, norm)
+        self._tell(float(self.optimizer.param_groups[0]["lr"]) if lr is None else lr, norm)
 
     def _tell(self, lr: float, norm: float) -> None:
         """Record and progress line of the step that was just reported."""
@@ -260,14 +269,28 @@ class Session:
         """Measure the loss on held-out data."""
         assert self.held_out is not None  # noqa: S101 - asked before
         batch, world = self.config.batch, self.place.world_size
+        held_out = self.held_out
+
+        def sequence(index: int) -> Any:
+            try:
+                return held_out.sequence(index)
+            except DataError as error:
+                return self._without_data(error, batch.sequence_length + 1)
+
         loss = held_out_loss(
             self.model,
-            self.held_out,
+            HeldOut(sequence, held_out.count),
             micro_batch_size=micro_batch(batch, world),
             rank=self.place.rank,
             world_size=world,
         )
-        count = self.held_out.count
+        if any(gather(bool(self._data_problem))):
+            self._end_without_data()
+        count = held_out.count
+        if not math.isfinite(loss):
+            self.say(
+                f"warning: the held-out loss after step {self.step} is no number; the model is not fit for that data"
+            )
         self.say(f"step {self.step}/{self.config.schedule.steps}  held-out loss {loss:.4f} over {count} sequences")
         if self.record:
             self.record.add_validation(self.step, loss)
@@ -296,7 +319,7 @@ class Session:
             config=self.config,
             place=self.place,
             keep=self.config.checkpoints.keep_checkpoints,
-            data=self.data_digest,
+            sources={"data": self.data_digest, "model": self.job.contract.model_id},
         )
         self._saved = (self.step, self.loss)
         if not self._upload:

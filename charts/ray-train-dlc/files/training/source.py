@@ -10,12 +10,14 @@ import json
 import os
 import re
 import shutil
+import threading
 import uuid
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from collections.abc import Callable
+from concurrent.futures import Future, wait
 from fnmatch import fnmatch
 from pathlib import Path
 
-from training.contract import Exit, RunEndError
+from training.contract import Exit, RunEndError, expanded
 from training.storage import Storage
 from training.topology import Place, agree, gather
 
@@ -25,7 +27,9 @@ HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?", re.ASCII)
 COMMIT = re.compile("[0-9a-f]{40}")
 
 
-def fetch(uri: str, revision: str, scratch: Path, place: Place, *, kind: str) -> Path:
+def fetch(
+    uri: str, revision: str, scratch: Path, place: Place, *, kind: str, stop: Callable[[], bool] = lambda: False
+) -> Path:
     """The folder of a model or of data on this rank's node; all ranks together.
 
     Args:
@@ -34,6 +38,7 @@ def fetch(uri: str, revision: str, scratch: Path, place: Place, *, kind: str) ->
         scratch: folder on each node for downloads. A download is used again while the source is unchanged.
         kind: `model` or `data`; names the variable of the token (RTD_MODEL_TOKEN, RTD_DATA_TOKEN; else HF_TOKEN), and
             of a model only configuration, safetensors and tokenizer are downloaded.
+        stop: whether this process was asked to stop.
 
     Raises:
         RunEndError: the source cannot be reached or is not complete, or a name without its commit; on all ranks.
@@ -46,14 +51,18 @@ def fetch(uri: str, revision: str, scratch: Path, place: Place, *, kind: str) ->
     if problem := agree(problem):
         raise _ending(problem)
     folder: Path | None = None
-    with ThreadPoolExecutor(1) as pool:
-        work: Future[Path] | None = None
-        if place.local_rank == 0:
-            work = pool.submit(_from_address if "://" in uri else _from_hub, uri, revision, scratch, kind)
-        # In a thread, and asked for again and again: a download may take longer than ranks wait for each other.
-        while not all(gather(work is None or work.done())):
-            if work:
-                wait([work], timeout=1)
+    work: Future[Path] | None = None
+    if place.local_rank == 0:
+        work = _in_thread(_from_address if "://" in uri else _from_hub, uri, revision, scratch, kind)
+    # In a thread, and asked for again and again: a download may take longer than ranks wait for each other.
+    while True:
+        told = gather((work is None or work.done(), stop()))
+        if all(done for done, _ in told):
+            break
+        if any(asked for _, asked in told):
+            raise RunEndError(Exit.PREEMPTED, f"asked to stop while {kind} {uri} was being fetched")
+        if work:
+            wait([work], timeout=1)
     try:
         folder = work.result() if work else None
     except Exception as error:  # every rank must hear of it, whatever it was
@@ -67,6 +76,20 @@ def fetch(uri: str, revision: str, scratch: Path, place: Place, *, kind: str) ->
     return found[place.node_rank]
 
 
+def _in_thread(action: Callable[..., Path], *arguments: object) -> Future[Path]:
+    """Run `action` in a thread that a process which is asked to stop does not wait for."""
+    work: Future[Path] = Future()
+
+    def act() -> None:
+        try:
+            work.set_result(action(*arguments))
+        except BaseException as error:  # `result` raises it where somebody listens
+            work.set_exception(error)
+
+    threading.Thread(target=act, name="fetch", daemon=True).start()
+    return work
+
+
 def _ending(problem: str) -> RunEndError:
     # Not lasting: a source comes back, and a retry before that costs seconds.
     return RunEndError(Exit.STORAGE, problem, lasting=False)
@@ -74,12 +97,13 @@ def _ending(problem: str) -> RunEndError:
 
 def _shared_folder(uri: str, place: Place, kind: str) -> Path:
     """A path as it is, when every rank sees a folder there."""
-    folder = Path(uri).expanduser().absolute()
-    seen = gather((folder.is_dir(), f"rank {place.rank} on {place.host}"))
+    folder = expanded(uri)
+    is_there = os.path.isdir(folder)  # noqa: PTH112 - pathlib's raises for a name that is too long
+    seen = gather((is_there, f"rank {place.rank} on {place.host}"))
     blind = [who for saw, who in seen if not saw]
     if len(blind) == len(seen) and not uri.startswith(("/", ".", "~")) and HUB_NAME.fullmatch(uri):
         name = f"{kind} {uri} is no folder here, and for a name on the hub its commit is missing"
-        raise _ending(f"{name}: a name alone may mean something else tomorrow; give RTD_{kind.upper()}_REVISION")
+        raise _ending(f"{name} (--{kind}-revision, RTD_{kind.upper()}_REVISION); a path on a cluster begins with /")
     if blind:
         raise _ending(f"{kind} {folder} is no folder on {', '.join(blind)}; mount the same volume at this path there")
     return folder

@@ -45,6 +45,11 @@ class Storage:
                 f"{root} has a part after '?', which names of files below it would end up in; set the endpoint with "
                 "AWS_ENDPOINT_URL_S3 (or AWS_ENDPOINT_URL) and the region with AWS_DEFAULT_REGION in the environment"
             )
+        if self.remote and (found := sorted({"#", "%"} & set(root))):
+            raise ValueError(
+                f"{root} holds {' and '.join(found)}, which means something else in an address than in a name; take a "
+                "name without"
+            )
         self._fs: Any = None
         if self.remote:
             self._fs, self._base = _pyarrow_fs().FileSystem.from_uri(root)

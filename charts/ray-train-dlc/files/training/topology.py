@@ -181,8 +181,8 @@ def check_layout(place: Place, contract: Contract, batch: Batch) -> list[Place]:
     elif contract.nodes is not None and len(per_node) != contract.nodes:
         each = contract.processes_per_node
         problem = f"wrong layout: needed {contract.nodes} nodes with {each} ranks each, found {found}"
-    else:
-        problem = check_world_size(batch, len(places))
+    elif problem := check_world_size(batch, len(places)):
+        raise RunEndError(Exit.LAYOUT, problem, lasting=False)  # a setting, which the next start may have right
     if problem:
         raise RunEndError(Exit.LAYOUT, problem)
     return places

@@ -39,7 +39,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from training import checkpoint, config, metrics, owner
-from training.contract import Contract, ContractError, Exit, RunEndError
+from training.contract import Contract, ContractError, Exit, RunEndError, expanded
 from training.loop import Body, ending_of, run
 from training.options import PARTS
 from training.session import Ending, Hooks, Job, Session
@@ -64,8 +64,8 @@ def parser() -> argparse.ArgumentParser:
     where.add_argument(
         "--resume-from",
         metavar="run",
-        help="start from the newest checkpoint of another run, given by path or by its name beside this one "
-        "[RTD_RESUME_FROM]",
+        help="start from the newest checkpoint of another run: the name of one beside this one, a path (with a /), or "
+        "an address [RTD_RESUME_FROM]",
     )
     forms = "folder that every rank sees, s3:// address, or name on the hub with its commit"
     sources = {
@@ -133,11 +133,15 @@ def surroundings(
     contract = Contract.from_env(os.environ)
     # Ray gives its workers places of their own; this process is a rank only without it.
     place = Place.from_env(os.environ) if workers == 0 else Place()
+    if workers == 0 and place.world_size > 1 and not (os.environ.get("MASTER_ADDR") and os.environ.get("MASTER_PORT")):
+        raise ContractError(
+            f"WORLD_SIZE={place.world_size} without MASTER_ADDR and MASTER_PORT; start it with torchrun"
+        )
     path = (run_path or contract.run_path or default_path).rstrip("/")
-    if not path or path.endswith(":") or ("://" not in path and Path(path).expanduser().resolve() == Path("/")):
+    if not path or path.endswith(":") or ("://" not in path and expanded(path).resolve() == Path("/")):
         made.error(f"--run-path={run_path} must be a folder of this run alone, below the root")
     if "://" not in path:
-        path = str(Path(path).expanduser().absolute())
+        path = str(expanded(path))
     if workers is not None and workers < 0:
         made.error("--num-workers must be 0 or more")
     if workers == 0:
@@ -155,7 +159,7 @@ def settings_of(made: argparse.ArgumentParser, preset: str, given: dict[str, obj
         return config.build(preset, given, from_text=True)
     except ValueError as error:
         flags = (f"--{line.replace('_', '-', line.split(':')[0].count('_'))}" for line in str(error).splitlines())
-        made.error("\n  " + "\n  ".join(flags))
+        made.error("\n  ".join(flags))
 
 
 def main(argv: list[str] | None = None, *, train: Callable[[Session], None] | None = None) -> int:
@@ -172,10 +176,12 @@ def main(argv: list[str] | None = None, *, train: Callable[[Session], None] | No
     settings = settings_of(made, preset, given)
     try:
         contract, place, path = surroundings(made, workers, run_path, default_path=f"runs/{preset}")
+        contract = _with_sources(contract, sources)
+        if resume_from and "/" in resume_from and "://" not in resume_from:
+            resume_from = str(expanded(resume_from))  # as seen from here, not from a Ray worker
     except ContractError as error:
         print(f"wrong environment:\n{error}", file=sys.stderr)
         return Exit.FAILED
-    contract = _with_sources(contract, sources)
     if resume_from:
         contract = dataclasses.replace(contract, resume_from=resume_from.rstrip("/"))
     job = Job(settings, contract, path, contract.run_name or path.rsplit("/", 1)[-1], train)
@@ -212,8 +218,8 @@ def _with_sources(contract: Contract, given: dict[str, str | None]) -> Contract:
             continue
         uri = getattr(contract, name) if uri is None else uri
         # A folder, as seen from here: the working directory of a Ray worker is another one.
-        if uri and "://" not in uri and not revision and Path(uri).expanduser().is_dir():
-            uri = str(Path(uri).expanduser().absolute())
+        if uri and "://" not in uri and not revision and os.path.isdir(expanded(uri)):  # noqa: PTH112 - pathlib's raises for long names
+            uri = str(expanded(uri))
         changes: dict[str, Any] = {name: uri, f"{name}_revision": revision or ""}
         contract = dataclasses.replace(contract, **changes)
     return contract
@@ -233,13 +239,30 @@ def _ended_before(job: Job) -> Ending | None:
     if record and record["run"]["state"] == "finished":
         steps = record["configuration"]["steps"]
         wrong = checkpoint.differences(job.config, record["configuration"], model_only=False)
+        again = steps >= job.config.schedule.steps and not export_due
+        if again:  # else the data is opened, and known by its digest, wherever it lies
+            wrong += _other_sources(job.contract, record)
         if wrong:
             text = "another run has finished here, with other settings:\n  " + "\n  ".join(wrong)
             return Ending("failed", Exit.FAILED, f"{text}\nstart this one under another run path")
-        if steps >= job.config.schedule.steps and not export_due:
+        if again:
             text = f"this run finished its {steps} steps on {record['run']['ended']}; nothing to do"
             return Ending("finished", Exit.DONE, f"{text} (more steps, or another run path, start a training)")
     return None
+
+
+def _other_sources(contract: Contract, record: dict[str, Any]) -> list[str]:
+    """Model and data of a record that are not those of now, as texts."""
+    return [
+        f"{name}: then {then or 'none'}, now {now or 'none'}"
+        for name in ("model", "data")
+        if isinstance(facts := record.get(name), dict) and "source" in facts
+        for then, now in [
+            (facts["source"], getattr(contract, name) or None),
+            (facts.get("revision"), getattr(contract, f"{name}_revision") or None),
+        ]
+        if then != now
+    ]
 
 
 def _here(job: Job, place: Place, body: Body) -> Ending:
@@ -249,7 +272,12 @@ def _here(job: Job, place: Place, body: Body) -> Ending:
     def stop(_signal: int, _frame: object) -> None:
         hooks.stop = True
 
+    def interrupted(_signal: int, _frame: object) -> None:
+        hooks.stop = True
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # the second time it ends at once
+
     signal.signal(signal.SIGTERM, stop)
+    signal.signal(signal.SIGINT, interrupted)
     try:
         cuda = use_cuda(job.config.parallel.device, job.contract)
     except RunEndError as error:
@@ -265,7 +293,7 @@ def _here(job: Job, place: Place, body: Body) -> Ending:
         try:
             with owner.owned_by_rank_0(job.run_path, job.run_name, place, lambda: hooks.stop):
                 return body(job, place, hooks, cuda=cuda)
-        except LostRankError as error:
+        except (LostRankError, OSError) as error:
             # Each rank knows only its own end of it, and rank 0, whose endings are shown, may be the lost one.
             if place.rank != 0:
                 print(error, file=sys.stderr, flush=True)

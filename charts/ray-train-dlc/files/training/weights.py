@@ -144,7 +144,10 @@ def _stored(folder: Path) -> dict[str, Stored]:
     if not paths[0].is_file():
         if not (folder / INDEX).is_file():
             raise ValueError(f"no {SINGLE} and no {INDEX} in {folder}; other formats than safetensors are not read")
-        listed = read_json(folder / INDEX).get("weight_map") or {}
+        places = read_json(folder / INDEX).get("weight_map")
+        if not isinstance(places, dict) or not places:
+            raise ValueError(f"{folder / INDEX}: weight_map is no list of tensors with their files")
+        listed = places
         paths = sorted({folder / str(file) for file in listed.values()})
     found = {}
     for path in paths:
