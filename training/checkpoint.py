@@ -285,7 +285,7 @@ def _make_room(storage: Storage, name: str, place: Place) -> LocalFolder | None:
 
 
 def _problem(place: Place, storage: Storage, name: str, error: BaseException) -> str:
-    return f"rank {place.rank} on {place.host} cannot save {storage.path(name)}: {type(error).__name__}: {error}"
+    return f"rank {place.rank} on {place.host} cannot save {storage.path(name)}: {_cause(error)[0]}"
 
 
 def prune(storage: Storage, keep: int) -> None:

@@ -156,18 +156,26 @@ def test_control_c_saves_like_sigterm(tmp_path: Path, started: Started) -> None:
     assert complete_steps(tmp_path / "run") == [len(losses(tmp_path / "run"))]
 
 
-def test_a_full_disk_is_named_and_the_rest_of_the_export_removed(tmp_path: Path, started: Started) -> None:
-    """The weights fit, the last file does not; the disk is one of this process alone."""
+@pytest.mark.parametrize(
+    ("kib", "flags", "text"),
+    [
+        # Checkpoint (1.6 MB), curves and records fit; weights in float32 (0.5 MB) fill what is left.
+        (2308, ("--steps=1", "--export=float32"), "cannot export to"),
+        (1024, ("--steps=5", "--checkpoint-every=2"), "cannot save"),
+    ],
+)
+def test_a_full_disk_is_named(kib: int, flags: tuple[str, ...], text: str, tmp_path: Path, started: Started) -> None:
+    """The disk is one of this process alone."""
     from tests.training.test_ray import may_mount
 
     disk = tmp_path / "disk"
     disk.mkdir()
     if not may_mount(disk):
         pytest.skip("mounting is not allowed here")
-    # Checkpoint (1.6 MB), curves and records fit; weights in float32 (0.5 MB) fill what is left.
-    script = f'mount -t tmpfs -o size=2308k tmpfs {disk}; "$@"; code=$?; ls -A {disk}/run; exit $code'
-    command = (*TRAIN, "--num-workers=0", *FLAGS, f"--run-path={disk}/run", "--steps=1", "--export=float32")
+    script = f'mount -t tmpfs -o size={kib}k tmpfs {disk}; "$@"; code=$?; ls -A {disk}/run; exit $code'
+    command = (*TRAIN, "--num-workers=0", *FLAGS, f"--run-path={disk}/run", *flags)
     process = started.start(("unshare", "--mount", "sh", "-c", script, "sh", *command), tmp_path / "log")
     ends(process, 1, "No space left on device")
+    assert text in process.output()
     assert ".export.part" not in process.output()
     assert f"run path: {disk}/run" in process.output()
