@@ -208,10 +208,10 @@ def _load(given: str, *, chat: bool) -> tuple[Any, dict[str, Any]]:
     from huggingface_hub import try_to_load_from_cache
     from transformers import AutoTokenizer
 
-    if given.startswith(("/", ".", "~")) and not Path(os.path.expanduser(given)).is_dir():  # noqa: PTH111 - no error
-        raise DataError(f"--tokenizer {given}: is no folder")
-    name = os.path.expanduser(given)  # noqa: PTH111
+    name = os.path.expanduser(given)  # noqa: PTH111 - leaves a `~` that is nobody's as it is
     try:
+        if given.startswith(("/", ".", "~")) and not Path(name).is_dir():  # transformers would ask the hub
+            raise FileNotFoundError("no such folder")
         tokenizer = AutoTokenizer.from_pretrained(name)
     except Exception as error:  # the library raises many kinds, its Rust part a bare Exception
         cause = (str(error) or repr(error)).splitlines()[0]
