@@ -173,17 +173,19 @@ def _export_due(session: Session) -> bool:
     due = [False]
 
     def look() -> None:
-        due[0] = metrics.export_due(session.storage, session.config)
-        made = bool((metrics.read(session.storage) or {}).get("export"))
+        record = metrics.read(session.storage)
+        due[0] = metrics.export_due(session.storage, session.config, record)
+        made = bool((record or {}).get("export"))
         if due[0] and (problem := obstacle(session.storage, metrics.EXPORT, made=made, model=contract.model)):
             advice = "move it away, or take another run path, or export: none"
             raise RunEndError(Exit.FAILED, f"cannot export: {problem}; {advice}", lasting=False)
 
     on_rank_0(session.place, look)
-    if broadcast(due[0]) and not session.shared:
+    wanted = bool(broadcast(due[0]))
+    if wanted and not session.shared:
         message = "export needs a folder or address that all nodes share, and storage is none; set one, or export: none"
         raise RunEndError(Exit.STORAGE, message)
-    return bool(broadcast(due[0]))
+    return wanted
 
 
 def _refuse_to_train_again(session: Session) -> None:

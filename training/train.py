@@ -231,7 +231,7 @@ def _ended_before(job: Job) -> Ending | None:
         storage = Storage(job.run_path)
         refused = metrics.refusal(storage)
         record = metrics.read(storage)
-        export_due = metrics.export_due(storage, job.config)
+        export_due = metrics.export_due(storage, job.config, record)
     except (OSError, ValueError, ImportError) as error:
         return Ending("failed", Exit.STORAGE, f"cannot read the run path {job.run_path}: {error}")
     if refused:

@@ -220,8 +220,8 @@ def _has_step(entry: object) -> bool:
     return False
 
 
-def export_due(storage: Storage, config: Config) -> bool:
-    """Whether the finished model is wanted in the run path and not there.
+def export_due(storage: Storage, config: Config, record: dict[str, Any] | None) -> bool:
+    """Whether the finished model is wanted in the run path and not there, by its record and what lies there.
 
     Raises:
         OSError: the storage cannot be read.
@@ -229,7 +229,7 @@ def export_due(storage: Storage, config: Config) -> bool:
     wanted = config.checkpoints.export
     if wanted == "none":
         return False
-    match (read(storage) or {}).get("export"):
+    match (record or {}).get("export"):
         case {"step": int(step), "dtype": str(dtype), "complete": True} if (
             step >= config.schedule.steps and dtype == wanted
         ):
