@@ -101,11 +101,22 @@ def main(argv: list[str] | None = None) -> int:
     except ModuleNotFoundError as error:
         print(f"{error.name} is not installed; packing needs: pip install '.[train]'", file=sys.stderr)
         return 1
+    except _StoppedError:
+        # Ray Data's threads still work; a Ray that is shut down under them ends the process with 1. Ray's own processes
+        # end with this one.
+        os._exit(143)
+    finally:
+        if ray := sys.modules.get("ray"):
+            ray.shutdown()  # not in `_rows`, where the error holds on to Ray Data's threads
     return 0
 
 
+class _StoppedError(BaseException):
+    """SIGTERM; unlike the signal itself, this removes what was written so far."""
+
+
 def _stop(_signal: int, _frame: object) -> None:
-    sys.exit(143)  # unlike the signal itself, this removes what was written so far
+    raise _StoppedError
 
 
 def pack(
@@ -248,22 +259,19 @@ def _rows(job: Job, parts: list[list[Part]]) -> Iterator[dict[str, Any]]:
     except ConnectionError as error:
         raise DataError(f"no Ray cluster at RAY_ADDRESS={address}: {error}") from error
     signal.signal(signal.SIGTERM, _stop)  # Ray has just set its own
-    try:
-        context = ray.data.DataContext.get_current()
-        logging.getLogger("ray.data").setLevel(logging.ERROR)
-        context.enable_progress_bars = False
-        context.print_on_execution_start = False
-        context.execution_options.preserve_order = True
-        context.target_max_block_size = BLOCK
-        # In a list the reference stays one, so that a process fetches the tokenizer once and not for every task.
-        reference = [ray.put(job)]
-        items = [{"parts": json.dumps(listed)} for listed in parts]
-        dataset = ray.data.from_items(items, override_num_blocks=len(items))
-        dataset = dataset.flat_map(tokenised, fn_kwargs={"reference": reference})
-        for batch in dataset.iter_batches(batch_size=None, batch_format="pyarrow"):
-            yield from batch.to_pylist()
-    finally:
-        ray.shutdown()
+    context = ray.data.DataContext.get_current()
+    logging.getLogger("ray.data").setLevel(logging.ERROR)
+    context.enable_progress_bars = False
+    context.print_on_execution_start = False
+    context.execution_options.preserve_order = True
+    context.target_max_block_size = BLOCK
+    # In a list the reference stays one, so that a process fetches the tokenizer once and not for every task.
+    reference = [ray.put(job)]
+    items = [{"parts": json.dumps(listed)} for listed in parts]
+    dataset = ray.data.from_items(items, override_num_blocks=len(items))
+    dataset = dataset.flat_map(tokenised, fn_kwargs={"reference": reference})
+    for batch in dataset.iter_batches(batch_size=None, batch_format="pyarrow"):
+        yield from batch.to_pylist()
 
 
 @functools.lru_cache(maxsize=1)
