@@ -1,0 +1,5 @@
+"""The commands, in the order of the help: `add` is the command line of each, `run` returns its exit code."""
+
+from generator.commands import local, new, plan, render, schema, validate
+
+COMMANDS = (validate, render, plan, new, schema, local)

@@ -1,0 +1,103 @@
+"""What the commands share: common arguments, the check before anything is done, output."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from generator import exits
+from generator.diagnostics.finding import Finding, Severity
+from generator.diagnostics.output import format_findings, summary
+from generator.exits import Stop
+from generator.project import Loaded, Project, sources
+from generator.rules import check
+
+if TYPE_CHECKING:
+    Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
+else:
+    Subparsers = object
+
+
+def root() -> argparse.ArgumentParser:
+    """`--root`, for a command's `parents`."""
+    parser = argparse.ArgumentParser(add_help=False)
+    parser.add_argument(
+        "--root",
+        type=_existing_folder,
+        default=Path(),
+        metavar="DIR",
+        help="folder that holds environments/ (default: the current one)",
+    )
+    return parser
+
+
+def several() -> argparse.ArgumentParser:
+    """Names of environments, for a command's `parents`."""
+    parser = argparse.ArgumentParser(add_help=False)
+    parser.add_argument("env", nargs="*", metavar="ENV", help="name or folder of an environment (default: all)")
+    return parser
+
+
+def valid(project: Project, given: list[str], *, neighbours: bool = True, quiet: bool = False) -> list[Loaded]:
+    """The selected environments, or the end of the command with their findings. `quiet`: warnings alone are not shown.
+
+    With `neighbours`, environments that share a ClusterConfig with a selected one are checked too: it holds the node
+    groups of all of them, so one with errors would lose its own.
+
+    Raises:
+        Stop: there are findings of severity error.
+    """
+    folders = project.select(given)
+    loaded = [project.load(folder) for folder in folders]
+    checked = list(loaded)
+    if neighbours:
+        clusters = {
+            one.cluster.model.name
+            for one in loaded
+            if one.cluster and one.cluster.model and one.cluster.model.managed == "eksctl"
+        }
+        others = {folder for cluster in clusters for folder in project.on_cluster(cluster)} - set(folders)
+        if clusters:  # an environment that names no cluster may belong to this one: a typo must not drop its nodes
+            others |= set(project.without_cluster()) - set(folders)
+        checked += [project.load(folder) for folder in sorted(others)]
+    findings = all_findings(checked)
+    failed = has_errors(findings)
+    if not failed:
+        findings = all_findings(loaded)
+        if findings and not quiet:
+            names = " ".join(folders)
+            print(f"{summary(findings)}: see `python -m generator validate {names}`", file=sys.stderr)
+    if failed:
+        sys.stderr.write(format_findings(findings, sources(checked), "text"))
+        raise Stop(exits.FINDINGS, f"{summary(findings)}; nothing was done")
+    return loaded
+
+
+def all_findings(loaded: list[Loaded]) -> list[Finding]:
+    """All findings, once each: environments on one cluster share its file."""
+    return sorted({f for one in loaded for f in check(one)}, key=lambda f: f.sort_key)
+
+
+def has_errors(findings: list[Finding]) -> bool:
+    """Whether a finding stops what was asked for."""
+    return any(f.severity is Severity.ERROR for f in findings)
+
+
+def emit(text: str) -> None:
+    """Write to standard output. A reader that has enough (`| head`) changes nothing about the command's exit code."""
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _existing_folder(text: str) -> Path:
+    """An argparse type: a folder that exists."""
+    path = Path(text)
+    if not path.is_dir():
+        raise argparse.ArgumentTypeError(f"{text} is not a folder")
+    return path

@@ -1,0 +1,35 @@
+"""`schema`: JSON Schema of the files, for editors."""
+
+from __future__ import annotations
+
+import argparse
+
+from generator import exits
+from generator.commands.common import Subparsers, emit, root
+from generator.exits import Stop
+
+
+def add(sub: Subparsers) -> None:
+    """The command line of this command."""
+    parser = sub.add_parser("schema", parents=[root()], help="JSON Schema of the files, for editors")
+    parser.add_argument("file", nargs="?", choices=("environment", "cluster", "version"), default="environment")
+    parser.add_argument("--write", action="store_true", help="write all of them to environments/")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print or write the JSON Schema that editors use for environment files."""
+    from generator.model.jsonschema import FILES, schema_text
+
+    if not args.write:
+        emit(schema_text(FILES[args.file]))
+        return exits.OK
+    if not (args.root / "environments").is_dir():
+        raise Stop(
+            exits.USAGE, f"there is no folder {args.root.resolve() / 'environments'}; name the project with --root"
+        )
+    for name, model in FILES.items():
+        path = args.root / "environments" / f"{name}.schema.json"
+        path.write_text(schema_text(model), encoding="utf-8")
+        print(path.relative_to(args.root))
+    return exits.OK

@@ -1,0 +1,43 @@
+"""Network (3xx)."""
+
+from __future__ import annotations
+
+from generator.diagnostics.codes.code import Code, E, W
+
+CODES = {
+    "RTD301": Code(
+        "EFA asked for on an instance type without it",
+        E,
+        why="the pod would ask for an interface that no node has",
+    ),
+    "RTD302": Code(
+        "a group with EFA needs exactly one availability zone",
+        E,
+        why="eksctl otherwise spreads the group over all subnets, and EFA does not cross zones",
+    ),
+    "RTD303": Code(
+        "the availability zone is not in the cluster's region",
+        E,
+        why="by the region's zones",
+    ),
+    "RTD304": Code(
+        "the group's zone is not among the cluster's zones",
+        E,
+        why="the group's subnet would not exist",
+    ),
+    "RTD305": Code(
+        "an EKS cluster needs at least two availability zones",
+        E,
+        why="EKS refuses the cluster",
+    ),
+    "RTD306": Code(
+        "several nodes without EFA talk over TCP",
+        W,
+        why="it works, but slowly; say so on purpose with a type without EFA or `efa: disabled`",
+    ),
+    "RTD307": Code(
+        "the worker groups are on different networks",
+        E,
+        why="all ranks talk over one network, and each checks the same interface count",
+    ),
+}

@@ -1,0 +1,53 @@
+"""Shape and syntax (1xx)."""
+
+from __future__ import annotations
+
+from generator.diagnostics.codes.code import Code, E
+
+CODES = {
+    "RTD101": Code(
+        "the file is not valid YAML",
+        E,
+        why="YAML 1.2, UTF-8, one document per file",
+    ),
+    "RTD102": Code(
+        "a key stands twice in one map",
+        E,
+        why="YAML readers keep one of the two in silence",
+    ),
+    "RTD103": Code(
+        "unknown key",
+        E,
+        why="a misspelt key would otherwise do nothing",
+    ),
+    "RTD104": Code(
+        "a value has the wrong type or form",
+        E,
+        why='nothing is coerced: `nodes: "2"` and `kubernetesVersion: 1.30` are refused',
+    ),
+    "RTD105": Code(
+        "a required key is missing",
+        E,
+        why="the key has no default",
+    ),
+    "RTD106": Code(
+        "a file is missing or cannot be read",
+        E,
+        why="an environment names a cluster without a file, or a file cannot be read",
+    ),
+    "RTD107": Code(
+        "the name in the file is not the name of the file or folder",
+        E,
+        why="the name decides where things are looked for",
+    ),
+    "RTD108": Code(
+        "the file is too large or too deeply nested",
+        E,
+        why="at most 1 MiB, 50 levels and 20,000 values with aliases followed",
+    ),
+    "RTD109": Code(
+        "a training argument is unknown or has a bad value",
+        E,
+        why="checked by `training/config.py` itself",
+    ),
+}
