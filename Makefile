@@ -46,8 +46,8 @@ lint: $(VENV)/.dev ## ruff, mypy, yamllint, helm lint, generated files up to dat
 programs: $(VENV)/.dev ## build the Go programs of the tests, once: about 22 minutes on 2 cores
 	@$(BIN)/python -m tests.cluster.tools.build || test "$$CI" != true # without Go their tests are skipped
 
-unit: $(VENV)/.dev ## the tests, but for those that `make cluster-test` adds
-	$(BIN)/python -m pytest -m 'not full'
+unit: $(VENV)/.dev ## the tests, but for those that `make test-full` adds
+	$(BIN)/python -m pytest -m 'not full' --durations=25
 
 cluster-up: $(VENV)/.dev ## start the test bench: a real Kubernetes with KubeRay on this machine (docs/test-bench.md)
 	$(BIN)/python -m tests.cluster.bench up

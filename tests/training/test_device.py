@@ -156,6 +156,7 @@ def gpu_cluster(ray_installed: None) -> Iterator[Cluster]:
 
 
 @pytest.mark.ray
+@pytest.mark.full
 def test_cpu_trains_under_ray_on_nodes_whose_gpus_are_stand_ins(gpu_cluster: Cluster, tmp_path: Path) -> None:
     path = tmp_path / "run"
     driver = gpu_cluster.train(tmp_path / "log", "--device=cpu", "--steps=4", RTD_RUN_PATH=str(path), **GPU_NODES)
@@ -168,6 +169,7 @@ def test_cpu_trains_under_ray_on_nodes_whose_gpus_are_stand_ins(gpu_cluster: Clu
 
 
 @pytest.mark.ray
+@pytest.mark.full
 def test_under_ray_the_ranks_know_what_network_is_promised(gpu_cluster: Cluster, tmp_path: Path) -> None:
     """The chart tells the workers alone; the driver runs on the head. Without `device: cpu` the promise is checked."""
     driver = gpu_cluster.train(tmp_path / "log", "--steps=4", RTD_RUN_PATH=str(tmp_path / "run"))

@@ -25,7 +25,7 @@ ENDLESS = "--steps=100000"
 STUCK_S = 10  # the shortest limit
 
 
-@pytest.mark.parametrize("stuck", [0, 1])
+@pytest.mark.parametrize("stuck", [0, pytest.param(1, marks=pytest.mark.full)])
 def test_the_others_give_up_on_a_rank_that_is_stuck(stuck: int, tmp_path: Path, started: Started) -> None:
     path = tmp_path / "run"
     flags = (*FLAGS, ENDLESS, f"--collective-timeout={STUCK_S}", f"--run-path={path}")
@@ -118,6 +118,7 @@ def cluster(ray_installed: None) -> Iterator[Cluster]:
 
 
 @pytest.mark.ray
+@pytest.mark.full
 def test_a_stuck_rank_and_a_lost_machine_cost_one_interval_each(
     cluster: Cluster, tmp_path: Path, started: Started
 ) -> None:

@@ -31,6 +31,7 @@ def demands(address: str) -> list[Any]:
     return found
 
 
+@pytest.mark.full
 def test_missing_nodes_are_asked_for_and_the_training_goes_on_when_they_come(tmp_path: Path) -> None:
     with running_head() as cluster:
         cluster.join("127.0.0.22")

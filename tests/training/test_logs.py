@@ -159,6 +159,7 @@ os._exit(0)
 @pytest.mark.ray
 @pytest.mark.go
 @pytest.mark.usefixtures("ray_installed")
+@pytest.mark.full
 def test_logs_go_to_s3_and_one_that_hangs_costs_bounded_time(s3: S3, tmp_path: Path, started: Started) -> None:
     for day in range(12):
         old = s3.files / "runs" / "a" / "logs" / f"202501{day + 1:02}T000000Z"

@@ -91,7 +91,11 @@ def test_each_collective_alone_sends_what_the_formula_takes_for_it(
 
 @pytest.mark.parametrize(
     ("sharding", "passes"),
-    [("full", 1), ("hsdp", 1), ("full", 2), ("hsdp", 2), ("zero2", 2), ("hpz", 2)],
+    [
+        ("full", 2),
+        ("hsdp", 2),
+        *(pytest.param(*pair, marks=pytest.mark.full) for pair in (("full", 1), ("hsdp", 1), ("zero2", 2), ("hpz", 2))),
+    ],
 )
 def test_a_step_sends_the_bytes_that_the_formula_says(
     sharding: str, passes: int, nodes: tuple[Node, Node], tmp_path: Path, started: Started

@@ -45,6 +45,7 @@ def test_the_example_stops_resumes_and_records_like_the_bundled_loop(
 
 
 @pytest.mark.ray
+@pytest.mark.full
 def test_the_example_runs_on_ray(usual: list[float], tmp_path: Path, started: Started) -> None:
     command = (*EXAMPLE, "--num-workers=2", *FLAGS, f"--run-path={tmp_path / 'run'}")
     process = started.start(command, tmp_path / "log")

@@ -214,6 +214,7 @@ def test_a_start_that_was_refused_before_is_refused_again(tmp_path: Path, capsys
 
 @pytest.mark.ray
 @pytest.mark.usefixtures("ray_installed")
+@pytest.mark.full
 def test_without_a_cluster_it_starts_a_ray_of_its_own(tmp_path: Path, started: Started) -> None:
     with tempfile.TemporaryDirectory(prefix="rt-", dir="/tmp", ignore_cleanup_errors=True) as folder:
         flags = (f"--run-path={tmp_path}/run", *QUICK)

@@ -184,6 +184,7 @@ def test_too_few_nodes_end_with_5_and_a_retry_is_refused_at_once(cluster: Cluste
     assert "needed 3 nodes with CPUs, found 2" in retry.output()
 
 
+@pytest.mark.full
 def test_a_volume_that_one_node_does_not_share_ends_with_4_and_is_not_retried(
     cluster: Cluster, private: Path, tmp_path: Path
 ) -> None:
@@ -209,6 +210,7 @@ def test_a_volume_that_one_node_does_not_share_ends_with_4_and_is_not_retried(
     assert [s["step"] for s in record(own)["steps"]] == [1, 2, 3]
 
 
+@pytest.mark.full
 def test_a_node_that_is_taken_away_leaves_a_checkpoint_and_its_replacement_goes_on(
     cluster: Cluster, tmp_path: Path
 ) -> None:

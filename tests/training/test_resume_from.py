@@ -114,6 +114,7 @@ def test_a_run_with_a_checkpoint_of_its_own_does_not_wait(source: Process, tmp_p
 
 @pytest.mark.ray
 @pytest.mark.usefixtures("ray_installed")
+@pytest.mark.full
 def test_a_request_to_stop_the_driver_ends_the_waiting_of_its_ranks(
     source: Process, tmp_path: Path, started: Started
 ) -> None:

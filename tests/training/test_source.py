@@ -230,6 +230,7 @@ def test_each_node_downloads_a_commit_from_the_hub(tmp_path: Path, started: Star
     assert len(gets) == 2  # one for each node
 
 
+@pytest.mark.full
 def test_a_hub_that_does_not_know_the_data_or_does_not_answer_is_named(
     tmp_path: Path, started: Started, hub: Hub
 ) -> None:
