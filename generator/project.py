@@ -53,12 +53,14 @@ class Loaded:
 
 @dataclass(slots=True)
 class Project:
-    """The folder that holds `environments/`. Files are read once."""
+    """The folder that holds `environments/`. Folders are listed and files are read once."""
 
     root: Path
     _environments: dict[str, Shaped[Environment]] = field(default_factory=dict)
     _clusters: dict[str, Shaped[Cluster]] = field(default_factory=dict)
-    _written: dict[str, str | None] = field(default_factory=dict)
+    _names: list[str] | None = None
+    _cluster_names: list[str] | None = None
+    _written: dict[str | None, list[str]] | None = None
 
     @property
     def environments_dir(self) -> Path:
@@ -66,14 +68,15 @@ class Project:
 
     def names(self) -> list[str]:
         """Folders under environments/ that hold an environment, sorted."""
-        if not self.environments_dir.is_dir():
-            return []
-        return sorted(
-            p.parent.name for p in self.environments_dir.glob("*/environment.yaml") if not p.parent.name.startswith("_")
-        )
+        if self._names is None:
+            found = self.environments_dir.glob("*/environment.yaml") if self.environments_dir.is_dir() else ()
+            self._names = sorted(p.parent.name for p in found if not p.parent.name.startswith("_"))
+        return self._names
 
     def cluster_names(self) -> list[str]:
-        return sorted(p.stem for p in (self.environments_dir / "_clusters").glob("*.yaml"))
+        if self._cluster_names is None:
+            self._cluster_names = sorted(p.stem for p in (self.environments_dir / "_clusters").glob("*.yaml"))
+        return self._cluster_names
 
     def select(self, given: list[str]) -> list[str]:
         """Environment folders for the names or paths on the command line; none given means all.
@@ -154,34 +157,38 @@ class Project:
 
         One whose file is broken counts when its text mentions the cluster: its node groups must not vanish unnoticed.
         """
-        return [folder for folder in self.names() if self._is_on(folder, name)]
+        written = self._written_clusters()
+        return sorted([*written.get(name, ()), *(f for f in written.get(None, ()) if self._is_on(f, name))])
 
     def _is_on(self, folder: str, cluster: str) -> bool:
-        written = self._written_cluster(folder)
-        if written is not None:
-            return written == cluster
         shaped = self.environment(folder)
         if shaped.model is not None and not shaped.touches_pruned(("cluster",)):
             return shaped.model.cluster == cluster
         return cluster in shaped.source.text
 
+    def _written_clusters(self) -> dict[str | None, list[str]]:
+        """Folders by the cluster that they name; under None those that do not name it in the usual way."""
+        if self._written is None:
+            self._written = {}
+            for folder in self.names():
+                self._written.setdefault(self._written_cluster(folder), []).append(folder)
+        return self._written
+
     def _written_cluster(self, folder: str) -> str | None:
         """The cluster of an environment that is not parsed for it; None when it is not written in the usual way."""
-        if folder not in self._written:
-            path, raw = self.environments_dir / folder / "environment.yaml", b""
-            try:
-                if path.is_file():
-                    with path.open("rb") as handle:
-                        raw = handle.read(MAX_BYTES)
-            except OSError:
-                pass  # said when the environment is loaded
-            found = _CLUSTER.findall(raw)
-            self._written[folder] = found[0].decode() if len(found) == 1 else None
-        return self._written[folder]
+        path, raw = self.environments_dir / folder / "environment.yaml", b""
+        try:
+            if path.is_file():
+                with path.open("rb") as handle:
+                    raw = handle.read(MAX_BYTES)
+        except OSError:
+            pass  # said when the environment is loaded
+        found = _CLUSTER.findall(raw)
+        return found[0].decode() if len(found) == 1 else None
 
     def without_cluster(self) -> list[str]:
         """Folders of the environments that name a cluster which has no file, sorted."""
-        known = self.cluster_names()
+        known = set(self.cluster_names())
         models = ((folder, self.environment(folder).model) for folder in self.names())
         return [folder for folder, model in models if model is not None and model.cluster not in known]
 
