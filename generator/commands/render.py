@@ -26,13 +26,18 @@ def add(sub: Subparsers) -> None:
 def run(args: argparse.Namespace) -> int:
     """Render what environments generate, and write it, or with --check only compare."""
     from generator.render import render as render_tree
-    from generator.render.write import Change, WriteError, compare, diff, write
+    from generator.render.write import Change, WriteError, compare, diff, recover, write
 
     project = Project(args.root)
     loaded = valid(project, args.env, quiet=args.check)
     tree: dict[str, str] = {}
     for one in loaded:
         tree |= render_tree(one)
+    try:
+        for path in [] if args.check else recover(args.root):
+            print(f"finished   {path} (an earlier render was killed)")
+    except WriteError as error:
+        raise Stop(exits.TOOL, str(error)) from error
     planned = compare(args.root, tree, force=args.force)
     refused = [p for p in planned if p.change is Change.REFUSED]
     for p in refused:

@@ -1,4 +1,4 @@
-"""Compare a rendered tree with the files on disk, and write it: all of it or nothing."""
+"""Compare a rendered tree with the files on disk, and write it: all of it or nothing, also when it is killed."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
+from generator.render import journal
 from generator.render.header import State, state
 
 
@@ -78,8 +79,25 @@ def diff(planned: Planned) -> str:
     return "".join(difflib.unified_diff(before, after, f"a/{planned.path}", f"b/{planned.path}"))
 
 
+def recover(root: Path) -> list[str]:
+    """Finish a write that was killed while its files moved in. Returns what was moved.
+
+    Raises:
+        WriteError: there is a journal, and it is not ours.
+    """
+    if not (root / journal.NAME).exists():
+        return []
+    try:
+        with journal.locked(root):
+            return journal.recover(root)
+    except (journal.JournalError, OSError) as error:
+        raise WriteError(str(error)) from error
+
+
 def write(root: Path, planned: list[Planned]) -> None:
     """Write the new and changed files. Each is written beside its place first; only when all are there do they move in.
+
+    Killed before that, the tree is as it was; killed while they move in, the next write (or `recover`) moves the rest.
 
     Raises:
         WriteError: a file is refused, or a folder or file cannot be written. No file has changed then; when the last
@@ -89,20 +107,37 @@ def write(root: Path, planned: list[Planned]) -> None:
     if refused:
         raise WriteError("; ".join(f"{p.path}: {p.reason}" for p in refused))
     todo = [p for p in planned if p.change in (Change.NEW, Change.CHANGED)]
+    if not todo:
+        return
+    try:
+        with journal.locked(root):
+            journal.recover(root)
+            _write_all(root, todo)
+    except journal.JournalError as error:
+        raise WriteError(str(error)) from error
+
+
+def _write_all(root: Path, todo: list[Planned]) -> None:
     parts: list[tuple[Path, Path, Planned]] = []
     made: list[Path] = []
     done: list[tuple[Path, bytes | None]] = []
     try:
+        journal.sweep([root / one.path for one in todo])
         for one in todo:
             target = root / one.path
             _make_folders(target.parent, made)
             parts.append((_write_beside(target, one.text.encode()), target, one))
+        if len(parts) > 1:
+            journal.begin(root, [(part, target) for part, target, _ in parts])
         for part, target, one in parts:
             before = None if one.current is None else target.read_bytes()
             done.append((target, before))
             part.replace(target)
+        journal.end(root)
     except BaseException as error:  # an interrupt must not leave half a tree either
         left = _undo(parts, done, made)
+        with contextlib.suppress(OSError):
+            journal.end(root)
         if not isinstance(error, OSError):
             raise
         raise WriteError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import stat
 import subprocess
 import sys
@@ -13,7 +14,7 @@ import pytest
 from generator.project import Project
 from generator.render import render
 from generator.render.header import with_header
-from generator.render.write import Change, Planned, WriteError, compare, diff, write
+from generator.render.write import Change, Planned, WriteError, compare, diff, recover, write
 from tests.project import make, sharing
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -157,6 +158,68 @@ def test_a_failure_between_the_renames_is_undone(
         write(tmp_path, planned)
     if isinstance(error, OSError):
         assert "nothing was written: [Errno 28] No space left on device" in str(caught.value)
+    assert snapshot(tmp_path) == before
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from generator.render.write import compare, write
+from tests.unit.test_write import A, TREE, generated
+
+calls, real = 0, os.{call}
+
+
+def killed(*args, **rest):
+    global calls
+    calls += 1
+    if calls == {number}:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return real(*args, **rest)
+
+
+os.{call} = killed
+root = Path(sys.argv[1])
+write(root, compare(root, TREE))
+"""
+
+
+@pytest.mark.parametrize("call", ["replace", "fsync", "mkdir", "unlink"])
+@pytest.mark.parametrize("number", range(1, 6))
+def test_a_killed_write_leaves_the_old_tree_or_is_finished_by_the_next(tmp_path: Path, call: str, number: int) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / A).write_text(generated("x: 0\n"))
+    before = {A: (tmp_path / A).read_text()}
+    script = KILLED.format(call=call, number=number)
+    done = subprocess.run([sys.executable, "-c", script, str(tmp_path)], cwd=ROOT, check=False)
+    assert done.returncode in (0, -signal.SIGKILL)
+    assert done.returncode or number > 1
+    recover(tmp_path)
+    texts = {p.relative_to(tmp_path).as_posix(): p.read_text() for p in tmp_path.rglob("*.yaml") if p.name[0] != "."}
+    assert texts in (before, TREE)
+    assert texts == TREE or done.returncode
+    write(tmp_path, compare(tmp_path, TREE))  # what unfinished parts there were are gone
+    assert {p.relative_to(tmp_path).as_posix() for p in tmp_path.rglob("*") if p.is_file()} == set(TREE)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "no json",
+        "[[1, 2]]",
+        '["a"]',
+        '[["../.x.aa.part", "../x"]]',
+        '[["a/.one.yaml.aa.part", "/etc/passwd"]]',
+        '[["a/other", "a/one.yaml"]]',
+    ],
+)
+def test_a_journal_that_is_not_ours_moves_nothing(tmp_path: Path, text: str) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a/other").write_text("mine")
+    (tmp_path / ".ray-train-dlc-journal.json").write_text(text)
+    before = snapshot(tmp_path)
+    with pytest.raises(WriteError, match="remove it, and render again"):
+        write(tmp_path, compare(tmp_path, TREE))
     assert snapshot(tmp_path) == before
 
 
