@@ -9,6 +9,7 @@ import csv
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import date
 from functools import cache
 from pathlib import Path
 
@@ -117,6 +118,17 @@ class Price:
     as_of: str
 
 
+@dataclass(frozen=True, slots=True)
+class Quota:
+    """A vCPU quota of EC2, per account and region. `key` names it under `policy.quota`."""
+
+    key: str
+    family: str
+    spot: bool
+    code: str
+    name: str
+
+
 def _number(text: str) -> float:
     """The first number of a cell; 0 where the source gives none (`?`, empty). `~` marks an approximate figure."""
     found = re.search(r"[0-9]+(\.[0-9]+)?", text)
@@ -214,3 +226,15 @@ def shared_pods() -> tuple[SharedPod, ...]:
 def prices() -> Mapping[str, Price]:
     """Prices by item; `instances` and `capacity_blocks` give only the date of their columns."""
     return {r["item"]: Price(float(r["usd_per_hour"] or 0), r["as_of"]) for r in _rows("prices.csv")}
+
+
+@cache
+def quotas() -> tuple[Quota, ...]:
+    """The vCPU quotas that an environment may declare."""
+    return tuple(Quota(r["key"], r["family"], r["spot"] == "yes", r["code"], r["name"]) for r in _rows("quotas.csv"))
+
+
+@cache
+def standard_support() -> Mapping[str, date]:
+    """Kubernetes minor version → the day on which standard support by EKS ends, for the versions whose day is known."""
+    return {r["version"]: date.fromisoformat(r["end_of_standard_support"]) for r in _rows("kubernetes.csv")}

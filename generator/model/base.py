@@ -31,6 +31,7 @@ _ZONE = r"^[a-z]{2}(-[a-z]+)+-[0-9][a-z]$"
 VERSION = r"^(0|[1-9][0-9]*)(\.(0|[1-9][0-9]*)){2}$"
 KUBERNETES_VERSION = r"^1\.[0-9]{2}$"
 RESUME_FROM = r"^([A-Za-z0-9/][A-Za-z0-9_.:/=-]*)?$"
+_DAY = r"^20[0-9]{2}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])$"
 RUN_ID = r"^[A-Za-z0-9._-]*$"
 
 # Pattern → (what the value must be, what to do), as a person would say it.
@@ -51,6 +52,7 @@ FORMS = {
         "write major and minor version, in quotes",
     ),
     RESUME_FROM: ("the name of a run, or its path", "write the name of the RayJob whose checkpoint is the start"),
+    _DAY: ("a day such as 2026-12-14", "write year, month and day"),
     RUN_ID: ("letters, digits, dots, hyphens and underscores", "use only these"),
 }
 
@@ -61,3 +63,4 @@ Memory = Annotated[str, StringConstraints(pattern=_MEMORY)]
 Region = Annotated[str, StringConstraints(pattern=_REGION)]
 Zone = Annotated[str, StringConstraints(pattern=_ZONE)]
 Text = Annotated[str, StringConstraints(min_length=1, max_length=512)]
+Day = Annotated[str, StringConstraints(pattern=_DAY)]

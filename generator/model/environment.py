@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints
 
-from generator.model.base import RESUME_FROM, RUN_ID, Memory, Model, Name, Text, Zone
+from generator.model.base import RESUME_FROM, RUN_ID, Day, Memory, Model, Name, Text, Zone
 
 
 class Capacity(Model):
@@ -16,6 +16,12 @@ class Capacity(Model):
     """onDemand, spot, an On-Demand Capacity Reservation, or a Capacity Block for ML."""
     id: str = ""
     """Id of the reservation or block: cr- and 17 hex digits."""
+    instances: Annotated[int, Field(ge=1, le=1000)] | None = None
+    """Instances of the reservation or block, as its owner states them."""
+    start: Day | None = None
+    """First day of the block, such as 2026-12-14 (UTC)."""
+    end: Day | None = None
+    """Day on which the reservation or block ends (UTC). AWS ends blocks at 11:30."""
 
 
 class WorkerGroup(Model):
@@ -100,11 +106,22 @@ class Job(Model):
     """Name of the run whose newest checkpoint is the start; empty: step 0."""
 
 
+Vcpu = Annotated[int, Field(ge=0)] | None
+
+
 class Quota(Model):
     """vCPU quotas of the AWS account, as its owner states them."""
 
-    g_and_vt_vcpu: Annotated[int, Field(ge=0)] | None = None
+    g_and_vt_vcpu: Vcpu = None
     """Quota L-DB2E81BA: running on-demand G and VT instances."""
+    p_vcpu: Vcpu = None
+    """Quota L-417A185B: running on-demand P instances."""
+    standard_vcpu: Vcpu = None
+    """Quota L-1216C47A: running on-demand standard instances, the system nodes among them."""
+    spot_g_and_vt_vcpu: Vcpu = None
+    """Quota L-3819A6DF: spot requests for G and VT instances."""
+    spot_p_vcpu: Vcpu = None
+    """Quota L-7212CCBC: spot requests for P instances."""
 
 
 class Policy(Model):
@@ -112,6 +129,8 @@ class Policy(Model):
 
     require_digest: bool = False
     """An image without a digest is an error."""
+    max_usd_per_hour: Annotated[float, Field(gt=0)] | None = None
+    """Most that the environment may cost while its nodes run, in USD per hour, as `plan` adds it up."""
     quota: Quota = Quota()
     """vCPU quotas."""
 

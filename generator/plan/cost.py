@@ -7,8 +7,10 @@ own price, and, for a cluster that eksctl makes, its control plane and one NAT g
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import UTC, date, datetime
 
-from generator.catalog import LOCAL, InstanceType, prices
+from generator.catalog import LOCAL, InstanceType, prices, standard_support
+from generator.model.cluster import Cluster
 from generator.resolve import Group, Resolved
 
 
@@ -43,8 +45,8 @@ class Cost:
         return all(c.usd_per_hour_each is not None for c in self.components)
 
 
-def cost(resolved: Resolved) -> Cost:
-    """The price of one environment while all its nodes run, in USD per hour."""
+def cost(resolved: Resolved, today: date | None = None) -> Cost:
+    """The price of one environment while all its nodes run, in USD per hour, as it is on `today` (default: now)."""
     cluster = resolved.cluster
     region = cluster.region if cluster is not None else None
     components = [_group(group, region) for group in resolved.groups]
@@ -54,7 +56,7 @@ def cost(resolved: Resolved) -> Cost:
         if system is not None:
             each = _on_demand(system, region)
             components.append(Component(f"system nodes, {system.name}", cluster.system_nodes.count, each))
-        components.append(Component("EKS control plane", 1, prices()["eks_control_plane"].usd_per_hour))
+        components.append(_control_plane(cluster, today or datetime.now(UTC).date()))
         components.append(Component("NAT gateway", 1, prices()["nat_gateway"].usd_per_hour, "and 0.045 USD per GB"))
     elif cluster is not None:
         notes.append("the cluster exists already: its control plane, NAT gateway and system nodes are not counted")
@@ -62,6 +64,17 @@ def cost(resolved: Resolved) -> Cost:
         notes.append("spot nodes are counted at the on-demand price, which they do not exceed")
     notes.append("storage, traffic between zones and data through the NAT gateway are not counted")
     return Cost(tuple(components), prices()["instances"].as_of, tuple(notes))
+
+
+def _control_plane(cluster: Cluster, today: date) -> Component:
+    """Six times as much once the standard support of the Kubernetes version has ended."""
+    end = standard_support().get(cluster.kubernetes_version or "")
+    if end is None or today <= end:
+        return Component("EKS control plane", 1, prices()["eks_control_plane"].usd_per_hour)
+    price = prices()["eks_control_plane_extended"].usd_per_hour
+    return Component(
+        "EKS control plane", 1, price, f"extended support: {cluster.kubernetes_version} left standard support on {end}"
+    )
 
 
 def _group(group: Group, region: str | None) -> Component:

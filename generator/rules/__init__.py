@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from datetime import UTC, date, datetime
 
 from generator.diagnostics.finding import Finding
 from generator.project import Loaded
 from generator.resolve import resolve
-from generator.rules import image, instances, kubernetes, money, names, network, storage, training
+from generator.rules import image, instances, kubernetes, money, names, network, reserved, storage, training
 from generator.rules.context import Context
 
 Rule = Callable[[Context], Iterator[Finding]]
@@ -21,16 +22,21 @@ RULES: tuple[Rule, ...] = (
     *kubernetes.RULES,
     *storage.RULES,
     *money.RULES,
+    *reserved.RULES,
 )
 
 
-def check(loaded: Loaded) -> list[Finding]:
-    """Every finding about one environment: those of its files' shapes, and those of all rules. Sorted, without repeats."""
+def check(loaded: Loaded, today: date | None = None) -> list[Finding]:
+    """Every finding about one environment: those of its files' shapes, and those of all rules. Sorted, without repeats.
+
+    `today` decides about what ends on a day; default: the day in UTC.
+    """
     findings = list(loaded.findings)
     environment = loaded.environment.model
     if environment is not None:
         cluster = loaded.cluster.model if loaded.cluster is not None else None
-        context = Context(loaded, environment, cluster, loaded.version.model, resolve(environment, cluster))
+        day = today or datetime.now(UTC).date()
+        context = Context(loaded, environment, cluster, loaded.version.model, resolve(environment, cluster), day)
         for rule in RULES:
             findings += [f for f in rule(context) if not context.unknown(f)]
     return sorted(set(findings), key=lambda f: f.sort_key)

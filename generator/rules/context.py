@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import date
 from typing import Any
 
 from generator.diagnostics.finding import Finding
@@ -23,6 +24,8 @@ class Context:
     cluster: Cluster | None
     version: Version | None
     resolved: Resolved
+    today: date
+    """The day in UTC, for what ends on a day."""
 
     def in_environment(self, code: str, *path: str | int, message: str, **rest: Any) -> Finding:
         """A finding at a value of environment.yaml. A `help` says what to do; `notes` give the arithmetic."""
