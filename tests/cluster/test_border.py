@@ -22,7 +22,7 @@ pytestmark = pytest.mark.go
 @pytest.mark.parametrize(
     ("source", "least", "share", "every"),
     # At least so many cases, the share of them that the chart takes, and which of them `make test` tries.
-    [(border, 5000, (0.1, 0.7), 16), (pairs, 6000, (0.2, 0.8), 24)],
+    [(border, 5000, (0.1, 0.7), 32), (pairs, 6000, (0.2, 0.8), 48)],
     ids=["odd values", "pairs"],
 )
 def test_what_the_chart_accepts_is_accepted(
