@@ -119,6 +119,14 @@ class Price:
 
 
 @dataclass(frozen=True, slots=True)
+class Peak:
+    """Dense bf16 rate of a GPU in TFLOP/s, and how sure the source is: `high`, `medium` or `low`."""
+
+    tflops: float
+    confidence: str
+
+
+@dataclass(frozen=True, slots=True)
 class Quota:
     """A vCPU quota of EC2, per account and region. `key` names it under `policy.quota`."""
 
@@ -238,3 +246,15 @@ def quotas() -> tuple[Quota, ...]:
 def standard_support() -> Mapping[str, date]:
     """Kubernetes minor version → the day on which standard support by EKS ends, for the versions whose day is known."""
     return {r["version"]: date.fromisoformat(r["end_of_standard_support"]) for r in _rows("kubernetes.csv")}
+
+
+@cache
+def peaks() -> Mapping[str, Peak]:
+    """Instance family → the peak of its GPU, where a source gives one for bf16."""
+    found: dict[str, Peak] = {}
+    for row in _rows("gpus.csv"):
+        rate = row["BF16 dense tensor TFLOPS"]
+        if not rate.startswith("none"):
+            for family in row["instances"].split(","):
+                found[family.strip()] = Peak(_number(rate), row["confidence"])
+    return found
