@@ -41,6 +41,8 @@ class Group:
     capacity: Capacity
     node_group: str
     """Name of the EKS node group."""
+    placement_group: str | None
+    """Placement group that is there already."""
     cpu: int
     memory_mib: int
     room: Room
@@ -123,6 +125,7 @@ def resolve_group(environment: Environment, name: str, group: WorkerGroup) -> Gr
         zone=group.availability_zone,
         capacity=group.capacity,
         node_group=node_group_name(environment.name, name),
+        placement_group=None if group.capacity.placement_group in (None, "none") else group.capacity.placement_group,
         cpu=group.cpu if group.cpu is not None else _default_cpu(room),
         memory_mib=mib(group.memory) if group.memory is not None else _default_memory(room),
         room=room,

@@ -223,6 +223,12 @@ def images() -> tuple[Image, ...]:
 
 
 @cache
+def kuberay() -> Mapping[str, bool]:
+    """Releases of KubeRay since 1.6.0, and whether the chart has been tried with them; the oldest first."""
+    return {row["version"]: row["tried"] == "yes" for row in _rows("kuberay.csv")}
+
+
+@cache
 def shared_pods() -> tuple[SharedPod, ...]:
     rows = _rows("pods.csv")
     return tuple(

@@ -32,6 +32,7 @@ VERSION = r"^(0|[1-9][0-9]*)(\.(0|[1-9][0-9]*)){2}$"
 KUBERNETES_VERSION = r"^1\.[0-9]{2}$"
 RESUME_FROM = r"^([A-Za-z0-9/][A-Za-z0-9_.:/=-]*)?$"
 _DAY = r"^20[0-9]{2}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])$"
+PLACEMENT_GROUP = r"^[A-Za-z0-9._-]+$"
 RUN_ID = r"^[A-Za-z0-9._-]*$"
 
 # Pattern → (what the value must be, what to do), as a person would say it.
@@ -53,6 +54,10 @@ FORMS = {
     ),
     RESUME_FROM: ("the name of a run, or its path", "write the name of the RayJob whose checkpoint is the start"),
     _DAY: ("a day such as 2026-12-14", "write year, month and day"),
+    PLACEMENT_GROUP: (
+        "the name of a placement group, or none",
+        "write the group's name of letters, digits, dots, hyphens and underscores, or none",
+    ),
     RUN_ID: ("letters, digits, dots, hyphens and underscores", "use only these"),
 }
 

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints
 
-from generator.model.base import RESUME_FROM, RUN_ID, Day, Memory, Model, Name, Text, Zone
+from generator.model.base import PLACEMENT_GROUP, RESUME_FROM, RUN_ID, Day, Memory, Model, Name, Text, Zone
 
 
 class Capacity(Model):
@@ -22,6 +22,8 @@ class Capacity(Model):
     """First day of the block, such as 2026-12-14 (UTC)."""
     end: Day | None = None
     """Day on which the reservation or block ends (UTC). AWS ends blocks at 11:30."""
+    placement_group: Annotated[str, StringConstraints(pattern=PLACEMENT_GROUP, max_length=255)] | None = None
+    """Placement group that a reservation was made in, or none. Default: eksctl makes one for nodes with EFA."""
 
 
 class WorkerGroup(Model):

@@ -15,6 +15,8 @@ _REPOSITORY = re.compile(
 )
 _TAG = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}")
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
+# Private registries: Amazon ECR user guide, "Amazon ECR private registry".
+_ECR = re.compile(r"[0-9]{12}\.dkr[.-]ecr(-fips)?\.(?P<region>[a-z0-9-]+)\.(amazonaws\.com(\.cn)?|on\.aws)/")
 _TOKEN_MINIMUM = (2, 52, 0)  # KubeRay refuses token authentication below it
 
 
@@ -115,4 +117,20 @@ def ray_version(ctx: Context) -> Iterator[Finding]:
         )
 
 
-RULES = (reference, pinned, ray_version)
+def region(ctx: Context) -> Iterator[Finding]:
+    """A private registry of ECR stands in the region that its name says."""
+    found = _ECR.match(ctx.version.image.repository) if ctx.version is not None else None
+    here = ctx.cluster.region if ctx.cluster is not None else None
+    if found is None or here is None or found["region"] == here:
+        return
+    yield ctx.in_version(
+        "RTD408",
+        "image",
+        "repository",
+        message=f"the image is in {found['region']}, and the cluster in {here}",
+        notes=("each node pulls all of it across regions: slower, and AWS bills the traffic between regions",),
+        help=f"copy the image to a repository in {here}, and name that one",
+    )
+
+
+RULES = (reference, pinned, ray_version, region)

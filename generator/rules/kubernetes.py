@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from generator import catalog
 from generator.diagnostics.finding import Finding
 from generator.resolve import node_group_name
 from generator.rules.context import Context
@@ -38,6 +39,20 @@ def kuberay_version(ctx: Context) -> Iterator[Finding]:
             message=f"KubeRay {written} is too old",
             notes=("the RayJob uses preRunningDeadlineSeconds, which 1.6.0 brought",),
             help="use 1.6.0 or later; 1.6.1 is tested",
+        )
+        return
+    known = catalog.kuberay()
+    if not known.get(written, False):
+        tried = ", ".join(version for version, tested in known.items() if tested)
+        yield ctx.in_cluster(
+            "RTD506",
+            "platform",
+            "kuberay",
+            message=f"the chart has not been tried with KubeRay {written}"
+            if written in known
+            else f"the catalogue knows no KubeRay {written}",
+            notes=("the operator judges what the chart renders by rules that change with its version",),
+            help=f"use one that has been tried: {tried}",
         )
 
 

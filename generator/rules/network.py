@@ -6,8 +6,11 @@ from collections.abc import Iterator
 
 from generator import catalog
 from generator.catalog import LOCAL, instance_types
-from generator.diagnostics.finding import Finding
+from generator.diagnostics.finding import Finding, Severity
+from generator.resolve import Group
 from generator.rules.context import Context
+
+_P4 = ("p4d", "p4de")
 
 
 def efa_available(ctx: Context) -> Iterator[Finding]:
@@ -69,19 +72,93 @@ def one_efa_zone(ctx: Context) -> Iterator[Finding]:
 def same_network(ctx: Context) -> Iterator[Finding]:
     """NCCL runs over one kind of network: a group on EFA cannot talk to one without."""
     groups = [group for group, _ in ctx.groups()]
-    counts = ", ".join(f"{group.name}: {group.interfaces}" for group in groups)
     for group in groups[1:]:
-        if group.interfaces != groups[0].interfaces:
+        if group.interfaces != groups[0].interfaces or not _same_protocol(group, groups[0]):
             yield ctx.in_environment(
                 "RTD307",
                 "workers",
                 group.name,
                 on_key=True,
-                message=f"the groups have different numbers of EFA interfaces per node ({counts})",
-                notes=("all ranks of a training talk over one network, and each checks the same interface count",),
+                message="the groups have different networks: "
+                + ", ".join(f"{g.name} has {_network(g)}" for g in groups),
+                notes=(
+                    "all ranks of a training talk over one network, and each checks the same interfaces and protocol",
+                ),
                 help="give every group the same instance type, or set efa to disabled in all of them",
             )
             return
+
+
+def _same_protocol(one: Group, other: Group) -> bool:
+    return not one.interfaces or one.type.transport_protocol == other.type.transport_protocol
+
+
+def _network(group: Group) -> str:
+    if not group.interfaces:
+        return "no EFA"
+    return f"{group.interfaces} EFA interface{'s' if group.interfaces > 1 else ''} per node, {group.type.transport_protocol}"
+
+
+def first_generation(ctx: Context) -> Iterator[Finding]:
+    """EFA of P4d and P4de reaches only nodes of these two families. AWS EFA guide, "EFA limitations"."""
+    groups = [group for group, _ in ctx.groups() if group.interfaces]
+    old = [group for group in groups if group.type.family in _P4]
+    for group in groups:
+        if old and group.type.family not in _P4:
+            yield ctx.in_environment(
+                "RTD309",
+                "workers",
+                group.name,
+                "instanceType",
+                message=f"EFA of {group.type.name} cannot reach that of {old[0].type.name} in `{old[0].name}`",
+                help="give every group a type of the same family, or set efa to disabled in all of them",
+            )
+
+
+def placement(ctx: Context) -> Iterator[Finding]:
+    """eksctl makes a placement group for nodes with EFA, but none where a reservation says where they stand."""
+    if ctx.cluster is None or ctx.cluster.managed != "eksctl":
+        return
+    for group, written in ctx.groups():
+        capacity = written.capacity
+        if capacity.kind == "capacityBlock" and group.placement_group:
+            yield ctx.in_environment(
+                "RTD308",
+                "workers",
+                group.name,
+                "capacity",
+                "placementGroup",
+                severity=Severity.ERROR,
+                message="a Capacity Block takes no placement group",
+                notes=("AWS puts the instances of a block side by side, and refuses a group of ours",),
+                help="remove placementGroup",
+            )
+        if capacity.kind in ("onDemand", "spot") and group.interfaces and capacity.placement_group == "none":
+            yield ctx.in_environment(
+                "RTD308",
+                "workers",
+                group.name,
+                "capacity",
+                "placementGroup",
+                severity=Severity.ERROR,
+                message="`none` has no effect: eksctl makes a placement group for nodes with EFA that are not reserved",
+                help="remove placementGroup, or name a group of yours",
+            )
+        if capacity.kind == "reservation" and group.interfaces and group.nodes > 1 and not capacity.placement_group:
+            yield ctx.in_environment(
+                "RTD308",
+                "workers",
+                group.name,
+                "capacity",
+                "placementGroup",
+                on_key=True,
+                message=f"whether {capacity.id or 'the reservation'} was made in a placement group is not said",
+                notes=(
+                    "a reservation made in a group gives its instances to that group only: others get InsufficientInstanceCapacity",
+                    "in none, its nodes may stand far apart: eksctl makes no group for reserved nodes",
+                ),
+                help="set placementGroup to the group's name, as the EC2 console shows it with the reservation, or to none",
+            )
 
 
 def tcp_between_nodes(ctx: Context) -> Iterator[Finding]:
@@ -178,6 +255,8 @@ RULES = (
     efa_zone,
     one_efa_zone,
     same_network,
+    first_generation,
+    placement,
     tcp_between_nodes,
     zones_of_region,
     zone_of_cluster,

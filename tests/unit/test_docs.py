@@ -59,6 +59,18 @@ def test_every_finding_is_documented() -> None:
     assert rows == {code: entry.title for code, entry in CODES.items()}
 
 
+def test_the_mistakes_name_findings_and_files_that_exist() -> None:
+    text = (ROOT / "docs/mistakes.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"RTD\d{3}", text))
+    assert named <= set(CODES)
+    for path in re.findall(r"`(tests/[\w/.-]+)`", text):
+        assert (ROOT / path).exists(), path
+    rows = [line for line in text.splitlines() if line.startswith("| ") and not line.startswith("| mistake")]
+    assert len(rows) > 100
+    for row in rows:
+        assert row.count("|") == 4 and row.split("|")[3].strip(), row
+
+
 def test_links_lead_somewhere() -> None:
     for page in [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("charts/*/README.md")]:
         for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text(encoding="utf-8")):

@@ -271,12 +271,15 @@ def test_an_existing_cluster_is_never_rendered(tmp_path: Path) -> None:
             "capacityReservation": {"capacityReservationTarget": {"capacityReservationID": "cr-0123456789abcdef0"}},
             "instanceMarketOptions": {"marketType": "capacity-block"}}),
         ("{kind: onDemand}", {}),
+        ("{kind: onDemand, placementGroup: gpu-group}", {"placement": {"groupName": "gpu-group"}}),
+        ("{kind: reservation, id: cr-0123456789abcdef0, placementGroup: none}", {
+            "capacityReservation": {"capacityReservationTarget": {"capacityReservationID": "cr-0123456789abcdef0"}}}),
     ],
 )  # fmt: skip
 def test_capacity_reaches_the_node_group(tmp_path: Path, capacity: str, expected: dict[str, Any]) -> None:
     files = rendered(tmp_path, environment=edited("environment.yaml", "{kind: onDemand}", capacity))
     group = yaml.safe_load(files["eksctl/demo.yaml"])["managedNodeGroups"][1]
-    keys = ("spot", "capacityReservation", "instanceMarketOptions")
+    keys = ("spot", "capacityReservation", "instanceMarketOptions", "placement")
     assert {key: group[key] for key in keys if key in group} == expected
 
 

@@ -97,7 +97,7 @@ def test_kubernetes_versions(tmp_path: Path, version: str, code: set[str]) -> No
 
 
 @pytest.mark.parametrize(
-    ("version", "code"), [("1.5.9", {"RTD503"}), ("1.6.0", set()), ("1.10.0", set()), ("2.0.0", set())]
+    ("version", "code"), [("1.5.9", {"RTD503"}), ("1.6.0", set()), ("1.7.0", {"RTD506"}), ("2.0.0", {"RTD506"})]
 )
 def test_kuberay_versions(tmp_path: Path, version: str, code: set[str]) -> None:
     assert codes(tmp_path, cluster=cluster(("1.6.1", version))) == code
@@ -173,7 +173,7 @@ def test_s3_locations(tmp_path: Path, uri: str, good: bool) -> None:
     ],
 )
 def test_reservation_ids(tmp_path: Path, identifier: str, code: set[str]) -> None:
-    text = environment(("{kind: onDemand}", f"{{kind: reservation, id: {identifier}}}"))
+    text = environment(("{kind: onDemand}", f"{{kind: reservation, id: {identifier}, placementGroup: none}}"))
     assert codes(tmp_path, environment=text) == code
 
 

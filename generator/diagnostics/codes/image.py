@@ -30,4 +30,9 @@ CODES = {
         E,
         why="KubeRay chooses probes by it and refuses token authentication below 2.52.0",
     ),
+    "RTD408": Code(
+        "the image is in another region than the cluster",
+        W,
+        why="every node pulls about 20 GB across regions",
+    ),
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from generator.diagnostics.codes.code import Code, E
+from generator.diagnostics.codes.code import Code, E, W
 
 CODES = {
     "RTD501": Code(
@@ -29,5 +29,10 @@ CODES = {
         "a cluster that eksctl makes needs this key",
         E,
         why="`region` and `kubernetesVersion`",
+    ),
+    "RTD506": Code(
+        "the chart has not been tried with this KubeRay",
+        W,
+        why="by `generator/catalog/kuberay.csv`",
     ),
 }

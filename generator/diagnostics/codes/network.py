@@ -38,6 +38,17 @@ CODES = {
     "RTD307": Code(
         "the worker groups are on different networks",
         E,
-        why="all ranks talk over one network, and each checks the same interface count",
+        why="all ranks talk over one network, and each checks the same interface count and protocol",
+    ),
+    "RTD308": Code(
+        "the placement group does not fit how the nodes are bought",
+        W,
+        why="a reservation made in a placement group gives its instances to no other; an error where the key "
+        "could have no effect",
+    ),
+    "RTD309": Code(
+        "EFA of P4d and P4de reaches no other family",
+        E,
+        why="the ranks would wait for each other until NCCL gives up",
     ),
 }
