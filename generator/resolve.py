@@ -5,9 +5,10 @@ A group whose instance type is unknown or refused has no numbers: it is left out
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
-from generator.catalog import LOCAL, InstanceType, instance_types, shared_pods
+from generator.catalog import EVICTION_MIB, LOCAL, InstanceType, instance_types, shared_pods
 from generator.model.cluster import Cluster
 from generator.model.environment import Capacity, Environment, WorkerGroup
 
@@ -15,13 +16,30 @@ _GIB = 1024  # MiB
 _SMALL_CPU = 8
 _GRAIN_GIB = 4  # defaults of large pods are multiples of it; small pods keep single GiB
 
+WORKER_VOLUME_GIB = 200
+SYSTEM_VOLUME_GIB = 100
+"""Root volumes of the nodes that eksctl makes: images, logs and the pods' own files lie on them."""
+
+_DISK_EVICTION = 0.10
+"""Share of the volume below which the kubelet evicts pods, on EKS as everywhere (source: `kubelet_memory_mib`)."""
+_DISK_RESERVED_MIB = 1024
+
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """What a node offers to our pod: CPU in thousandths, memory in MiB, and how that was found."""
+    """What a node offers to our pod: CPU in thousandths, memory and disk in MiB, and how that was found."""
 
     cpu_m: int
     memory_mib: int
+    gpus: int
+    interfaces: int
+    """EFA interfaces that the type has."""
+    hugepages_mib: int
+    """2 MiB pages for EFA; they are not part of `memory_mib`, whether used or not."""
+    pods: int
+    """Pods beside those that run on the node anyway."""
+    disk_mib: int | None
+    """Ephemeral storage; None where the volume is not ours to choose."""
     notes: tuple[str, ...]
 
 
@@ -45,6 +63,8 @@ class Group:
     """Placement group that is there already."""
     cpu: int
     memory_mib: int
+    volume_gib: int | None
+    """Root volume of each node; None where the cluster exists already."""
     room: Room
 
 
@@ -88,16 +108,18 @@ class Resolved:
 
 def resolve(environment: Environment, cluster: Cluster | None) -> Resolved:
     """Work out all numbers of one environment."""
+    made = cluster is not None and cluster.managed == "eksctl"
     groups = tuple(
-        resolve_group(environment, name, group)
+        resolve_group(environment, name, group, WORKER_VOLUME_GIB if made else None)
         for name, group in environment.workers.items()
         if usable(group.instance_type)
     )
     system = instance_types().get(cluster.system_nodes.instance_type) if cluster is not None else None
     room = None
     if system is not None and cluster is not None:
-        alone = cluster.system_nodes.count == 1
-        room = node_room(system, gpu=False, efa=False, system=alone)
+        alone, fsx = cluster.system_nodes.count == 1, environment.training.storage.kind == "fsx"
+        volume = SYSTEM_VOLUME_GIB if cluster.managed == "eksctl" else None
+        room = node_room(system, gpu=False, efa=False, system=alone, fsx=fsx, volume_gib=volume)
     head = Head(environment.head.cpu, mib(environment.head.memory), system, room)
     return Resolved(environment, cluster, groups, head)
 
@@ -107,14 +129,15 @@ def usable(instance_type: str) -> bool:
     return found is not None and not found.refused and (found.gpus > 0 or found.name == LOCAL)
 
 
-def resolve_group(environment: Environment, name: str, group: WorkerGroup) -> Group:
-    """Work out one group of a usable type."""
+def resolve_group(environment: Environment, name: str, group: WorkerGroup, volume_gib: int | None) -> Group:
+    """Work out one group of a usable type. `volume_gib`: the nodes' root volume, where it is known."""
     found = instance_types()[group.instance_type]
     gpus = found.gpus if group.gpus_per_node is None else group.gpus_per_node
     nodes_in_all = sum(g.nodes for g in environment.workers.values())
     required = group.efa == "required" or (group.efa is None and found.efa_interfaces > 0 and nodes_in_all > 1)
     interfaces = found.efa_interfaces if required else 0
-    room = node_room(found, gpu=gpus > 0, efa=interfaces > 0, system=False)
+    fsx = environment.training.storage.kind == "fsx"
+    room = node_room(found, gpu=gpus > 0, efa=interfaces > 0, system=False, fsx=fsx, volume_gib=volume_gib)
     return Group(
         name=name,
         type=found,
@@ -128,6 +151,7 @@ def resolve_group(environment: Environment, name: str, group: WorkerGroup) -> Gr
         placement_group=None if group.capacity.placement_group in (None, "none") else group.capacity.placement_group,
         cpu=group.cpu if group.cpu is not None else _default_cpu(room),
         memory_mib=mib(group.memory) if group.memory is not None else _default_memory(room),
+        volume_gib=volume_gib,
         room=room,
     )
 
@@ -136,23 +160,50 @@ def node_group_name(environment: str, group: str) -> str:
     return f"{environment}-{group}"
 
 
-def node_room(found: InstanceType, *, gpu: bool, efa: bool, system: bool) -> Room:
-    """Allocatable CPU and memory of a node, less the pods that run there anyway.
+def node_room(
+    found: InstanceType, *, gpu: bool, efa: bool, system: bool, fsx: bool = False, volume_gib: int | None = None
+) -> Room:
+    """What a node has for pods, less those that run there anyway.
 
     `system`: the pods of the cluster's only system node (CoreDNS, the operator …) run there too.
     """
-    kinds = {"every"} | ({"gpu"} if gpu else set()) | ({"efa"} if efa else set()) | ({"system"} if system else set())
-    pods = [] if found.name == LOCAL else [pod for pod in shared_pods() if pod.nodes in kinds]
+    there = {"every": True, "gpu": gpu, "efa": efa, "system": system, "fsx": fsx, "fsx-system": fsx and system}
+    pods = [] if found.name == LOCAL else [pod for pod in shared_pods() if there[pod.nodes]]
     cpu = sum(pod.replicas * pod.cpu_m for pod in pods)
     memory = sum(pod.replicas * pod.memory_mib for pod in pods)
-    notes = [
-        f"{found.name} leaves {found.allocatable_cpu_m}m CPU and {found.allocatable_memory_mib} MiB for pods"
-        + (f", after {found.hugepages_mib} MiB of 2 MiB pages for EFA" if found.hugepages_mib else "")
-    ]
+    notes = [*_allocatable(found)]
     if pods:
         named = ", ".join(pod.name for pod in pods if pod.cpu_m or pod.memory_mib)
-        notes.append(f"{named} ask for {cpu}m and {memory} MiB of it")
-    return Room(found.allocatable_cpu_m - cpu, found.allocatable_memory_mib - memory, tuple(notes))
+        notes.append(
+            f"{named} ask for {cpu}m and {memory} MiB of it: {found.allocatable_cpu_m - cpu}m and "
+            f"{found.allocatable_memory_mib - memory} MiB are left"
+        )
+    return Room(
+        cpu_m=found.allocatable_cpu_m - cpu,
+        memory_mib=found.allocatable_memory_mib - memory,
+        gpus=found.gpus,
+        interfaces=found.efa_interfaces,
+        hugepages_mib=found.hugepages_mib,
+        pods=found.max_pods - sum(pod.replicas for pod in pods),
+        disk_mib=None if volume_gib is None else int(volume_gib * _GIB * (1 - _DISK_EVICTION)) - _DISK_RESERVED_MIB,
+        notes=tuple(notes),
+    )
+
+
+def _allocatable(found: InstanceType) -> Iterator[str]:
+    """How `allocatable_*` of the catalogue comes about."""
+    if found.name == LOCAL:
+        yield f"a node of type {LOCAL} counts as {found.allocatable_cpu_m}m CPU and {found.allocatable_memory_mib} MiB"
+        return
+    system = found.memory_mib - found.kubelet_memory_mib - EVICTION_MIB - found.hugepages_mib
+    pages = f", {found.hugepages_mib} of 2 MiB pages for EFA" if found.hugepages_mib else ""
+    yield (
+        f"{found.name} has {found.memory_mib} MiB, less {system - found.allocatable_memory_mib} of firmware and kernel "
+        f"(7.5 %), {found.kubelet_memory_mib} of the kubelet (255 + 11 × {found.max_pods} pods), {EVICTION_MIB} below "
+        f"which it evicts{pages}: {found.allocatable_memory_mib} MiB for pods"
+    )
+    kept = found.vcpu * 1000 - found.allocatable_cpu_m
+    yield f"and {found.vcpu} vCPU, less {kept}m of the kubelet: {found.allocatable_cpu_m}m for pods"
 
 
 def mib(memory: str) -> int:

@@ -40,7 +40,7 @@ def sharing(name: str, *pairs: tuple[str, str]) -> str:
     changes = (
         ("name: demo\n", f"name: {name}\n"),
         (", quota: {gAndVtVcpu: 96}", ""),
-        ("{cpu: 2, memory: 8Gi}", "{cpu: 1, memory: 2Gi}"),
+        ("{cpu: 2, memory: 8Gi}", "{cpu: 1, memory: 4Gi}"),
     )
     for old, new in (*changes, *pairs):
         assert text.count(old) == 1, f"{old!r} stands {text.count(old)} times in environment.yaml"

@@ -21,6 +21,8 @@ LOCAL = "local"
 _LOCAL_VCPU, _LOCAL_MEMORY_MIB = 4, 4096
 
 _MAX_PODS = 110  # the kubelet's own default
+EVICTION_MIB = 100
+"""The kubelet of EKS evicts pods when less memory is free (same source as `kubelet_memory_mib`)."""
 
 # Types and models that are in the tables but that this training must not be rendered for, and why.
 _REFUSED_TYPES = {
@@ -44,8 +46,9 @@ _REFUSED_GPUS = {
 class InstanceType:
     """One EC2 instance type. Memory in MiB, CPU in thousandths, network in Gbit/s, prices in USD per hour.
 
-    `allocatable_*` is what Kubernetes leaves for pods: Karpenter's estimate (7.5 % of memory is the system's), less the
-    2 MiB pages that the EFA installer sets aside (110 per vCPU and one, measured on p4de and p5).
+    `allocatable_*` is what Kubernetes leaves for pods: Karpenter's estimate (7.5 % of memory is the firmware's and the
+    kernel's, then `kubelet_memory_mib` and `EVICTION_MIB`), less the 2 MiB pages that the EFA installer sets aside (110
+    per vCPU and one, measured on p4de and p5). These two leave 5 to 6 % more than the estimate.
     """
 
     name: str
@@ -79,6 +82,11 @@ class InstanceType:
         return reason or ""
 
     @property
+    def kubelet_memory_mib(self) -> int:
+        """What the kubelet reserves on EKS (awslabs/amazon-eks-ami nodeadm/internal/kubelet/config.go @013754962)."""
+        return 255 + 11 * self.max_pods
+
+    @property
     def quota_family(self) -> str:
         """Which vCPU quota of EC2 counts this type: `gAndVt`, `p` or `standard`; empty for this machine."""
         if self.name == LOCAL:
@@ -101,7 +109,11 @@ class Image:
 
 @dataclass(frozen=True, slots=True)
 class SharedPod:
-    """A pod that runs beside ours, on every, gpu, efa or system nodes. Requests per replica, in 1/1000 CPU and MiB."""
+    """A pod that runs beside ours. Requests per replica, in thousandths of a CPU and MiB.
+
+    `nodes`: every, gpu, efa or system nodes; fsx: every node of a cluster with FSx for Lustre; fsx-system: its system
+    nodes.
+    """
 
     name: str
     nodes: str

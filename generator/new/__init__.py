@@ -12,6 +12,7 @@ from generator.model.cluster import Cluster
 from generator.model.environment import Environment
 from generator.model.shape import Shaped, shape
 from generator.model.version import Version
+from generator.plan.memory import NEAR, of_one_gpu
 from generator.project import Loaded, Project, UsageError
 from generator.render import quote
 from generator.resolve import usable
@@ -82,6 +83,7 @@ def files(project: Project, choices: Choices) -> dict[str, str]:
     storage = _storage(choices, found)
     preset = "tiny" if found.name == LOCAL else "qwen2.5-1.5b"
     processes = 2 if found.name == LOCAL else found.gpus
+    batch = _batch(preset, choices.nodes * processes)
     tree[f"environments/{choices.name}/environment.yaml"] = _render(
         "environment.yaml.j2",
         choices=choices,
@@ -94,7 +96,8 @@ def files(project: Project, choices: Choices) -> dict[str, str]:
         preset=preset,
         processes=processes,
         ranks=choices.nodes * processes,
-        batch=_batch(preset, choices.nodes * processes),
+        batch=batch,
+        halved=found.gpus > 0 and not _fits(preset, batch, found, choices.nodes),
     )
     tree[f"environments/{choices.name}/version.yaml"] = _render("version.yaml.j2", image=images()[0])
     _validate(project, choices.name, cluster, existing, tree)
@@ -110,6 +113,12 @@ def _batch(preset: str, ranks: int) -> int | None:
     """A batch size that divides among the ranks, near the preset's; None when the preset's own does."""
     usual = build(preset).batch.global_batch_size
     return None if usual % ranks == 0 else -(-usual // ranks) * ranks
+
+
+def _fits(preset: str, batch: int | None, found: InstanceType, nodes: int) -> bool:
+    """Whether the preset as it is fits into the GPUs; 1.5 B parameters in float32 fit no single GPU of 24 GB."""
+    config = build(preset, {"global_batch_size": batch} if batch else {})
+    return of_one_gpu(config, found, nodes, found.gpus).share <= NEAR
 
 
 def _validate(

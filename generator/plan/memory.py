@@ -10,11 +10,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from generator.resolve import Group, Resolved
+from generator.catalog import InstanceType
+from generator.resolve import Resolved
 from training import sizes
 from training.config import Config, build, check_args, check_world_size, preset_names
 
 _MIB = 1024**2
+NEAR = 0.90
+"""Above this share of a GPU's memory it is tight: allocators fragment, and the estimate has an error."""
+_MOST_SEQUENCES = 10_000  # in one pass of one rank; `sizes.micro_batch` tries them all, and no GPU holds more
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +48,11 @@ def gpu_memory(resolved: Resolved, **changes: Any) -> list[tuple[str, Memory]]:
     config = training_config(resolved, **changes)
     if config is None or config.parallel.device == "cpu":
         return []
-    return [(group.name, _gpu(config, resolved, group)) for group in resolved.groups if group.type.gpus and group.gpus]
+    return [
+        (group.name, of_one_gpu(config, group.type, resolved.nodes, group.processes))
+        for group in resolved.groups
+        if group.type.gpus and group.gpus
+    ]
 
 
 def training_config(resolved: Resolved, **changes: Any) -> Config | None:
@@ -61,9 +69,13 @@ def training_config(resolved: Resolved, **changes: Any) -> Config | None:
     if check_args(training.preset, args):
         return None
     config = build(training.preset, args)
-    return None if check_world_size(config.batch, resolved.world_size) else config
+    if check_world_size(config.batch, resolved.world_size):
+        return None
+    sequences = min(config.batch.micro_batch_size, _MOST_SEQUENCES)
+    return dataclasses.replace(config, batch=dataclasses.replace(config.batch, micro_batch_size=sequences))
 
 
-def _gpu(config: Config, resolved: Resolved, group: Group) -> Memory:
-    planned = sizes.gpu_memory(config, nodes=resolved.nodes, processes_per_node=group.processes)
-    return Memory(dataclasses.asdict(planned), group.type.gpu_memory_mib * _MIB)
+def of_one_gpu(config: Config, found: InstanceType, nodes: int, ranks_per_node: int) -> Memory:
+    """What a training needs on each GPU of nodes of one type."""
+    planned = sizes.gpu_memory(config, nodes=nodes, processes_per_node=ranks_per_node)
+    return Memory(dataclasses.asdict(planned), found.gpu_memory_mib * _MIB)

@@ -12,7 +12,7 @@ from generator.catalog import LOCAL
 from generator.model.environment import Environment, S3Storage
 from generator.project import Loaded
 from generator.render.header import with_header
-from generator.resolve import Group, Resolved, memory_text, resolve
+from generator.resolve import SYSTEM_VOLUME_GIB, Group, Resolved, memory_text, resolve
 
 if TYPE_CHECKING:
     from jinja2 import Environment as Templates
@@ -84,6 +84,7 @@ def _clusterconfig(loaded: Loaded, mine: Resolved) -> str:
             partition=_partition(cluster.region or ""),
             cluster=cluster,
             node_groups=items,
+            system_volume_gib=SYSTEM_VOLUME_GIB,
             associations=list(_associations(e for _, e in everyone)),
         )
     )

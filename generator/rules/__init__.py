@@ -8,7 +8,7 @@ from datetime import UTC, date, datetime
 from generator.diagnostics.finding import Finding
 from generator.project import Loaded
 from generator.resolve import resolve
-from generator.rules import image, instances, kubernetes, money, names, network, reserved, storage, training
+from generator.rules import image, instances, kubernetes, memory, money, names, network, reserved, storage, training
 from generator.rules.context import Context
 
 Rule = Callable[[Context], Iterator[Finding]]
@@ -17,6 +17,7 @@ RULES: tuple[Rule, ...] = (
     *names.RULES,
     *training.RULES,
     *instances.RULES,
+    *memory.RULES,
     *network.RULES,
     *image.RULES,
     *kubernetes.RULES,

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from generator import catalog
-from generator.catalog import LOCAL, InstanceType, instance_types
+from generator.catalog import EVICTION_MIB, LOCAL, InstanceType, instance_types
 from generator.resolve import usable
 
 FOLDER = Path(catalog.__file__).parent
@@ -126,4 +126,12 @@ def test_there_is_a_tag_that_does_not_move_and_holds_the_ray_of_the_project() ->
 
 
 def test_shared_pods_are_on_nodes_that_exist() -> None:
-    assert {pod.nodes for pod in catalog.shared_pods()} == {"every", "gpu", "efa", "system"}
+    assert {pod.nodes for pod in catalog.shared_pods()} == {"every", "gpu", "efa", "system", "fsx", "fsx-system"}
+
+
+@pytest.mark.parametrize("name", [t.name for t in TYPES if usable(t.name) and t.name != LOCAL])
+def test_allocatable_memory_is_what_the_reserves_leave(name: str) -> None:
+    """The note of `node_room` says how the number comes about; it must be so, or the table was gathered otherwise."""
+    found = instance_types()[name]
+    reserved = found.kubelet_memory_mib + EVICTION_MIB + found.hugepages_mib
+    assert abs(found.memory_mib * 0.925 - reserved - found.allocatable_memory_mib) <= 1

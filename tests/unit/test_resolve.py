@@ -137,7 +137,7 @@ GROUP = st.fixed_dictionaries(
             ),
         ),
         "cpu": st.integers(1, 4),
-        "memory": st.sampled_from(["1536Mi", "8Gi"]),
+        "memory": st.sampled_from(["12000Mi", "36Gi"]),
     },
 )
 ENVIRONMENT = st.fixed_dictionaries(
@@ -150,7 +150,7 @@ ENVIRONMENT = st.fixed_dictionaries(
     },
     optional={
         "namespace": st.sampled_from(["ray-train", "true"]),
-        "head": st.fixed_dictionaries({"cpu": st.integers(1, 2), "memory": st.sampled_from(["512Mi", "8Gi"])}),
+        "head": st.fixed_dictionaries({"cpu": st.integers(1, 2), "memory": st.sampled_from(["4097Mi", "8Gi"])}),
         "training": st.fixed_dictionaries(
             {
                 "storage": STORAGE,

@@ -65,7 +65,7 @@ def test_what_the_g_and_vt_quota_does_not_count(tmp_path: Path, change: tuple[st
 
 
 @pytest.mark.parametrize(
-    ("key", "fits", "too_much"), [("cpu", "47", "48"), ("memory", "163Gi", "200Gi"), ("memory", "1Mi", "9999999Gi")]
+    ("key", "fits", "too_much"), [("cpu", "47", "48"), ("memory", "163Gi", "200Gi"), ("memory", "16Gi", "9999999Gi")]
 )
 def test_worker_fit(tmp_path: Path, key: str, fits: str, too_much: str) -> None:
     for value, code in ((fits, set()), (too_much, {"RTD206"})):
