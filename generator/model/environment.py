@@ -106,6 +106,11 @@ class Training(Model):
     code: Code = Code()
     """Code of your own in place of the bundled training."""
 
+    @property
+    def bundled(self) -> bool:
+        """Whether the bundled training is what runs, whose arguments and needs are known."""
+        return self.code.module == "training.train"
+
 
 class Job(Model):
     """How the RayJob behaves."""
