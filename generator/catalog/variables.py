@@ -1,4 +1,4 @@
-"""Environment variables that a training must not set, or that cost it speed: `variables.csv`, with reasons and sources."""
+"""Environment variables that a training must not set, or that cost it speed, from `variables.csv`."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ class Variable:
     """One row. `name` may end with `*`.
 
     kind: `owned` by chart or operator, `defeats` the check of the network, or only `slow`.
-    where: `always`, or where a group has EFA (`efa`), EFA with RDMA, without it, with GPUDirect RDMA (`rdma`, `no-rdma`,
-        `gdr`), or GPUs (`gpus`).
+    where: `always`, or where a group has EFA (`efa`), EFA with RDMA, without it, with GPUDirect RDMA (`rdma`,
+        `no-rdma`, `gdr`), or several GPUs per node (`gpus`).
     allowed: regular expression of whole values that do no harm; empty: none.
     """
 

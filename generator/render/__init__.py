@@ -148,7 +148,7 @@ def _templates() -> Templates:
 
 
 def key(name: str) -> str:
-    """A key of a map: as it is where it is a plain word of ours, else quoted. `y` and `on` are truth values of YAML 1.1."""
+    """A key of a map, quoted where it is not a plain word; `y` and `on` are truth values of YAML 1.1."""
     plain = re.fullmatch("[a-z][a-zA-Z]*", name) and name not in ("y", "n", "on", "off", "yes", "no", "true", "false")
     return name if plain and name != "null" else quote(name)
 

@@ -167,7 +167,7 @@ def _refused(ctx: Context, error: ValidationError) -> Iterator[Finding]:
         "values",
         *path,
         message=f"the chart does not take {place}: {_reason(error)}",
-        help=str(schema.get("description") or "see docs/values.md"),
+        help=f"write a value that fits: {schema.get('description') or 'see docs/values.md'}",
     )
 
 

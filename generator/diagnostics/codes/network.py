@@ -53,6 +53,6 @@ CODES = {
     "RTD342": Code(
         "an environment variable costs speed, or does nothing",
         W,
-        why="many manifests carry it on from one to the next; `generator/catalog/variables.csv` says why it is not needed",
+        why="manifests carry it on from one to the next; `generator/catalog/variables.csv` has the reasons",
     ),
 }
