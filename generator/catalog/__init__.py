@@ -62,6 +62,7 @@ class InstanceType:
     network_cards: int
     network_gbps: float
     transport_protocol: str
+    rdma: bool
     gpudirect_rdma: bool
     allocatable_cpu_m: int
     allocatable_memory_mib: int
@@ -155,7 +156,8 @@ def _number(text: str) -> float:
     return float(found.group()) if found else 0.0
 
 
-def _rows(name: str) -> list[dict[str, str]]:
+def rows(name: str) -> list[dict[str, str]]:
+    """The rows of one of the tables beside this module."""
     text = Path(__file__).with_name(name).read_text(encoding="utf-8")
     return list(csv.DictReader(text.splitlines()))
 
@@ -163,8 +165,8 @@ def _rows(name: str) -> list[dict[str, str]]:
 @cache
 def instance_types() -> Mapping[str, InstanceType]:
     """Every known instance type by its name, `local` among them."""
-    prefixes = {row["zone_id_prefix"]: row["region"] for row in _rows("regions.csv")}
-    types = [_instance_type(row, prefixes) for row in _rows("instances.csv")]
+    prefixes = {row["zone_id_prefix"]: row["region"] for row in rows("regions.csv")}
+    types = [_instance_type(row, prefixes) for row in rows("instances.csv")]
     return {t.name: t for t in [*types, _local()]}
 
 
@@ -188,6 +190,7 @@ def _instance_type(row: Mapping[str, str], prefixes: Mapping[str, str]) -> Insta
         network_cards=max(1, int(_number(row["network_cards"]))),
         network_gbps=_number(row["network_gbps"]),
         transport_protocol=row["ofi_protocol_expected"].split(" ")[0],
+        rdma=row["efa_rdma_read"] == "yes",
         gpudirect_rdma=row["gpudirect_rdma"] == "yes",
         allocatable_cpu_m=int(cpu) if cpu else int(row["vcpu"]) * 1000 - 190,
         allocatable_memory_mib=(int(allocatable) if allocatable else int(memory * 0.925)) - hugepages,
@@ -212,6 +215,7 @@ def _local() -> InstanceType:
         network_cards=1,
         network_gbps=0.0,
         transport_protocol="",
+        rdma=False,
         gpudirect_rdma=False,
         allocatable_cpu_m=_LOCAL_VCPU * 1000,
         allocatable_memory_mib=_LOCAL_MEMORY_MIB,
@@ -226,51 +230,51 @@ def _local() -> InstanceType:
 @cache
 def zones() -> Mapping[str, frozenset[str]]:
     """Zone names by region, for the regions that the tables know."""
-    return {row["region"]: frozenset(row["region"] + z for z in row["zones"].split()) for row in _rows("regions.csv")}
+    return {row["region"]: frozenset(row["region"] + z for z in row["zones"].split()) for row in rows("regions.csv")}
 
 
 @cache
 def images() -> tuple[Image, ...]:
-    return tuple(Image(r["repository"], r["tag"], r["moves"] == "yes", r["ray"]) for r in _rows("images.csv"))
+    return tuple(Image(r["repository"], r["tag"], r["moves"] == "yes", r["ray"]) for r in rows("images.csv"))
 
 
 @cache
 def kuberay() -> Mapping[str, bool]:
     """Releases of KubeRay since 1.6.0, and whether the chart has been tried with them; the oldest first."""
-    return {row["version"]: row["tried"] == "yes" for row in _rows("kuberay.csv")}
+    return {row["version"]: row["tried"] == "yes" for row in rows("kuberay.csv")}
 
 
 @cache
 def shared_pods() -> tuple[SharedPod, ...]:
-    rows = _rows("pods.csv")
     return tuple(
-        SharedPod(r["pod"], r["nodes"], int(r["replicas"]), int(r["cpu_m"]), int(r["memory_mib"])) for r in rows
+        SharedPod(r["pod"], r["nodes"], int(r["replicas"]), int(r["cpu_m"]), int(r["memory_mib"]))
+        for r in rows("pods.csv")
     )
 
 
 @cache
 def prices() -> Mapping[str, Price]:
     """Prices by item; `instances` and `capacity_blocks` give only the date of their columns."""
-    return {r["item"]: Price(float(r["usd_per_hour"] or 0), r["as_of"]) for r in _rows("prices.csv")}
+    return {r["item"]: Price(float(r["usd_per_hour"] or 0), r["as_of"]) for r in rows("prices.csv")}
 
 
 @cache
 def quotas() -> tuple[Quota, ...]:
     """The vCPU quotas that an environment may declare."""
-    return tuple(Quota(r["key"], r["family"], r["spot"] == "yes", r["code"], r["name"]) for r in _rows("quotas.csv"))
+    return tuple(Quota(r["key"], r["family"], r["spot"] == "yes", r["code"], r["name"]) for r in rows("quotas.csv"))
 
 
 @cache
 def standard_support() -> Mapping[str, date]:
     """Kubernetes minor version → the day on which standard support by EKS ends, for the versions whose day is known."""
-    return {r["version"]: date.fromisoformat(r["end_of_standard_support"]) for r in _rows("kubernetes.csv")}
+    return {r["version"]: date.fromisoformat(r["end_of_standard_support"]) for r in rows("kubernetes.csv")}
 
 
 @cache
 def peaks() -> Mapping[str, Peak]:
     """Instance family → the peak of its GPU, where a source gives one for bf16."""
     found: dict[str, Peak] = {}
-    for row in _rows("gpus.csv"):
+    for row in rows("gpus.csv"):
         rate = row["BF16 dense tensor TFLOPS"]
         if not rate.startswith("none"):
             for family in row["instances"].split(","):

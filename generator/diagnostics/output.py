@@ -11,6 +11,7 @@ from generator.diagnostics.finding import Finding, Severity, lines_of
 FORMATS = ("text", "concise", "json", "github")
 _WIDEST = 160  # a longer line is shown around the marked place only
 _BEFORE = 60
+_HIDDEN = "RTD642"  # a credential: what follows its name must not get into logs, too
 
 
 def format_findings(findings: Iterable[Finding], sources: Mapping[str, str], output: str) -> str:
@@ -88,6 +89,8 @@ def _text(f: Finding, text: str) -> str:
     gutter = len(str(start.line))
     if text and start.line <= len(lines):
         line = lines[start.line - 1]
+        if f.code == _HIDDEN:
+            line = line[: end.column - 1] + ": …"
         shown, carets = _marked(line, start.column - 1, end.column - 1 if end.line == start.line else len(line))
         label = f" {_clean(f.label)}" if f.label else ""
         out += [

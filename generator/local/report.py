@@ -86,6 +86,12 @@ def print_plan(cluster: RayCluster, work_dir: Path, entrypoint: str, echo: Echo)
         echo(f"warning: the RayJob is for Ray {wanted or '(unset)'}, this machine has Ray {cluster.ray_version}")
 
 
+def module_of(entrypoint: str) -> str:
+    """The module that an entrypoint `python -m <module> …` runs; empty for any other."""
+    words = entrypoint.split()
+    return words[words.index("-m") + 1] if "-m" in words[:-1] else ""
+
+
 def print_result(before: Record | None, after: Record, loss_svg: Path, echo: Echo) -> None:
     """Print what was trained and where the results are."""
     if before is not None and (before.started, before.steps) == (after.started, after.steps):

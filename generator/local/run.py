@@ -25,7 +25,7 @@ from generator.local.jobs import Jobs, Tail, readable, submission_body
 from generator.local.manifests import Rendered, from_file, render
 from generator.local.mount import PathMap, remove_tree
 from generator.local.raycluster import RayCluster, submission_id
-from generator.local.report import Record, failure, print_plan, print_result, read_record, relative
+from generator.local.report import Record, failure, module_of, print_plan, print_result, read_record, relative
 from generator.local.web import WebError
 from generator.tools import ToolMissingError
 
@@ -44,11 +44,18 @@ class LocalResult:
     """`RTD_RUN_PATH` on this machine."""
     record_path: Path | None
     """`run.json`; None when the job wrote none with steps in it."""
+    record_due: bool
+    """Whether the job must leave one: the bundled training does, a module of the user's own need not."""
     loss_svg_path: Path | None
     seconds: float
     """From the first process to the end of the job."""
     first_loss: float | None = None
     last_loss: float | None = None
+
+    @property
+    def succeeded(self) -> bool:
+        """Whether the job did what it was started for."""
+        return self.status == "SUCCEEDED" and (self.record_path is not None or not self.record_due)
 
 
 def main_local(
@@ -79,8 +86,8 @@ def main_local(
         fresh: remove this environment's storage first, so that a finished run trains again.
 
     Returns:
-        0 the job succeeded and left a run record, 1 it did not, 4 refused, 5 a tool is missing or failed,
-        130 interrupted.
+        0 the job succeeded (the bundled training: and left a run record), 1 it did not, 4 refused, 5 a tool is missing
+        or failed, 130 interrupted.
     """
     echo = _echo
     folder = work_dir or root / ".local" / env_name
@@ -96,7 +103,7 @@ def main_local(
     except KeyboardInterrupt:
         echo("interrupted; no process is left")
         return INTERRUPTED
-    return 0 if result.status == "SUCCEEDED" and result.record_path is not None else 1
+    return 0 if result.succeeded else 1
 
 
 def run_local(
@@ -196,24 +203,29 @@ def _result(
     status = str(info["status"])
     after = _first_record(run_paths)
     has_steps = after is not None and bool(after.steps)
+    module = module_of(str(cluster.rendered.spec["entrypoint"]))
+    record_due = module == "training.train"
     run_path = after.path.parent if after is not None else run_paths[0]
     loss_svg = run_path / "loss.svg"
     if status == "SUCCEEDED":
         echo(f"job SUCCEEDED after {seconds:.0f} s")
         if after is not None and has_steps:
             print_result(before, after, loss_svg, echo)
-        else:
+        elif record_due:
             echo(f"error: the job left no run record with steps at {relative(run_path / 'run.json')}")
+        else:
+            echo(f"no run record: {module} wrote none; what it keeps is below {relative(run_path)}")
     else:
         for line in failure(info, log_shown=log_shown):
             echo(line)
-    if status != "SUCCEEDED" or not has_steps:
+    if status != "SUCCEEDED" or (record_due and not has_steps):
         echo(f"logs        {relative(cluster.save_session_logs())}")
         echo(f"job log     {relative(cluster.log_dir / 'job.log')}")
     return LocalResult(
         status=status,
         run_path=run_path,
         record_path=after.path if after is not None and has_steps else None,
+        record_due=record_due,
         loss_svg_path=loss_svg if loss_svg.exists() else None,
         seconds=seconds,
         first_loss=after.steps[0][1] if after is not None and has_steps else None,
@@ -253,7 +265,8 @@ def _run_paths(cluster: RayCluster) -> list[Path]:
             )
         if "://" in value:
             raise LocalError(
-                f"the RayJob stores its run at {value}; local runs environments with storage of kind pvc, fsx or none",
+                f"the RayJob stores its run at {value}; local runs environments with storage of kind pvc, fsx, efs or "
+                "none",
                 exit_code=REFUSED,
             )
         paths.append(Path(value))

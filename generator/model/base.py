@@ -7,6 +7,9 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, StringConstraints
 from pydantic.alias_generators import to_camel
 
+from generator.values.patterns import ENV_NAME, LABEL_KEY, LABEL_VALUE
+from generator.values.patterns import NAME as OBJECT
+
 
 class Model(BaseModel):
     """A closed, immutable map. Keys are camelCase in files, snake_case in Python; nothing is coerced."""
@@ -34,6 +37,7 @@ RESUME_FROM = r"^([A-Za-z0-9/][A-Za-z0-9_.:/=-]*)?$"
 _DAY = r"^20[0-9]{2}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])$"
 PLACEMENT_GROUP = r"^[A-Za-z0-9._-]+$"
 RUN_ID = r"^[A-Za-z0-9._-]*$"
+SUB_PATH = r"^([A-Za-z0-9_-][A-Za-z0-9._-]*(/[A-Za-z0-9_-][A-Za-z0-9._-]*)*)?$"
 
 # Pattern → (what the value must be, what to do), as a person would say it.
 FORMS = {
@@ -59,6 +63,20 @@ FORMS = {
         "write the group's name of letters, digits, dots, hyphens and underscores, or none",
     ),
     RUN_ID: ("letters, digits, dots, hyphens and underscores", "use only these"),
+    SUB_PATH: ("a folder of the claim, such as team/training", "write it without a slash at its ends and without .."),
+    ENV_NAME: ("the name of an environment variable", "use letters, digits and underscores; start with a letter"),
+    LABEL_KEY: (
+        "the key of a label or annotation, such as team or example.com/team",
+        "use letters, digits, dots, hyphens and underscores, at most 63, after an optional prefix and a slash",
+    ),
+    LABEL_VALUE: (
+        "the value of a label",
+        "use at most 63 letters, digits, dots, hyphens and underscores, with a letter or digit at both ends",
+    ),
+    f"^{OBJECT}$": (
+        "the name of an object of Kubernetes",
+        "use lower-case letters, digits, hyphens and dots; start and end with a letter or digit",
+    ),
 }
 
 # DNS-1035: what KubeRay asks of names (it must start with a letter). Lengths are rules of their own (RTD501).

@@ -2,11 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, StringConstraints
 
-from generator.model.base import PLACEMENT_GROUP, RESUME_FROM, RUN_ID, Day, Memory, Model, Name, Text, Zone
+from generator.model.base import (
+    PLACEMENT_GROUP,
+    RESUME_FROM,
+    RUN_ID,
+    SUB_PATH,
+    Day,
+    Memory,
+    Model,
+    Name,
+    Text,
+    Zone,
+)
+from generator.model.pods import Env, EnvFrom, NetworkPolicy, PullSecret, ServiceAccount
+from generator.values.chart import Code, DataSource, ModelSource, Monitoring, Scheduler, Seconds
+from generator.values.kuberay import JobExtraSpec
+from generator.values.pods import Annotations, Count, Labels
 
 
 class Capacity(Model):
@@ -77,10 +92,12 @@ class S3Storage(Model):
 class ClaimStorage(Model):
     """Checkpoints on a file system that every node mounts."""
 
-    kind: Literal["fsx", "pvc"]
-    """fsx: a claim of FSx for Lustre. pvc: any other claim that many nodes can write (ReadWriteMany)."""
+    kind: Literal["fsx", "efs", "pvc"]
+    """fsx: a claim of FSx for Lustre. efs: of EFS. pvc: any other claim that many nodes can write (ReadWriteMany)."""
     claim_name: Name
     """Name of the PersistentVolumeClaim in the environment's namespace."""
+    sub_path: Annotated[str, StringConstraints(pattern=SUB_PATH, max_length=512)] = ""
+    """Folder of the claim to mount. Empty: all of it."""
 
 
 Storage = Annotated[NoStorage | S3Storage | ClaimStorage, Field(discriminator="kind")]
@@ -95,6 +112,17 @@ class Training(Model):
     """Arguments by the names of training/config.py; they win over the preset."""
     storage: Storage = NoStorage()
     """Where checkpoints and the run record go."""
+    model: ModelSource = ModelSource()
+    """The model to start from. Default: random weights."""
+    data: DataSource = DataSource()
+    """Packed tokens to train on. Default: a synthetic language."""
+    code: Code = Code()
+    """Code of your own in place of the bundled training."""
+
+    @property
+    def bundled(self) -> bool:
+        """Whether the bundled training is what runs, whose arguments and needs are known."""
+        return self.code.module == "training.train"
 
 
 class Job(Model):
@@ -106,6 +134,18 @@ class Job(Model):
     """What happens to the running job when its content changes."""
     resume_from: Annotated[str, StringConstraints(pattern=RESUME_FROM, max_length=512)] = ""
     """Name of the run whose newest checkpoint is the start; empty: step 0."""
+    cluster_name: Name | None = None
+    """Mode jobOnCluster: name of the environment of mode cluster whose RayCluster runs the job."""
+    backoff_limit: Count | None = None
+    """How many more times the operator tries, each time with new pods. Default: 2."""
+    active_deadline_seconds: Seconds | None = None
+    """End the job this many seconds after its start, waiting for nodes included. Default: never."""
+    pre_running_deadline_seconds: Seconds | None = None
+    """Give up when the pods are not up after this many seconds. Default: 1800."""
+    ttl_seconds_after_finished: Count | None = None
+    """Keep the pods this many seconds after the job's end. Default: 0 where all logs are on the storage, else 600."""
+    extra_spec: JobExtraSpec = JobExtraSpec()
+    """Any other field of the RayJob's spec."""
 
 
 Vcpu = Annotated[int, Field(ge=0)] | None
@@ -154,9 +194,34 @@ class Environment(Model):
     """The Ray head."""
     training: Training = Training()
     """What is trained."""
-    mode: Literal["job", "cluster"] = "job"
-    """job: a RayJob with its own cluster. cluster: a RayCluster to work on by hand."""
+    mode: Literal["job", "cluster", "jobOnCluster"] = "job"
+    """job: a RayJob with its own cluster. cluster: a RayCluster that stays. jobOnCluster: a RayJob on such a one."""
     job: Job = Job()
     """How the RayJob behaves."""
+    scheduler: Scheduler = Scheduler()
+    """A queue or batch scheduler."""
+    env: Env = Field(default={})
+    """Environment of all Ray containers: names to values, or to one of secretKeyRef, configMapKeyRef, fieldRef."""
+    env_from: list[EnvFrom] = Field(default=[])
+    """Environment from whole Secrets or ConfigMaps: where credentials belong."""
+    image_pull_secrets: list[PullSecret] = Field(default=[])
+    """Secrets for a private registry."""
+    service_account: ServiceAccount = ServiceAccount()
+    """The pods' ServiceAccount."""
+    common_labels: Labels = Field(default={})
+    """Labels for every object and, but in mode cluster, every pod. They start no job."""
+    common_annotations: Annotations = Field(default={})
+    """Annotations for every object."""
+    network_policy: NetworkPolicy = NetworkPolicy()
+    """The pods' NetworkPolicy."""
+    monitoring: Monitoring = Monitoring()
+    """Metrics and dashboard."""
+    values: dict[str, Any] = Field(default={})
+    """Further values of the chart, as its values.yaml writes them, for what has no key here."""
     policy: Policy = Policy()
     """Limits."""
+
+    @property
+    def has_pods(self) -> bool:
+        """Whether it has nodes and pods of its own; a job on a cluster that is there already has none."""
+        return self.mode != "jobOnCluster"

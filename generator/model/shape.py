@@ -17,7 +17,7 @@ from typing import Any, Generic, TypeVar, get_args, get_origin
 from pydantic import BaseModel, ValidationError
 
 from generator.diagnostics.finding import Finding, Pointer, dotted
-from generator.model.base import FORMS
+from generator.model.base import FORMS, NAME
 from generator.model.descriptions import descriptions
 from generator.source import Source
 
@@ -65,8 +65,11 @@ def shape(source: Source, model: type[ModelT], stand_ins: Mapping[str, Any] | No
             return Shaped(source, model.model_validate(data), tuple(found), tuple(pruned))
         except ValidationError as error:
             before = tuple(pruned)
-            for detail in error.errors(include_url=False, include_context=True):
+            for detail in _deepest_first(error.errors(include_url=False, include_context=True)):
                 path = _real_path(model, detail["loc"], detail["type"])
+                # A map where plain values or a map may stand: what is wrong inside the map has been said.
+                if _plain_tried(detail) and any(path == place[: len(path)] and path != place for place in said):
+                    continue
                 # What an earlier round took out may leave a map empty: that is our doing, not the user's.
                 ours = any(gone[: len(path)] == path for gone in before)
                 if path not in said and not ours:
@@ -79,6 +82,19 @@ def shape(source: Source, model: type[ModelT], stand_ins: Mapping[str, Any] | No
                 if len(gone) == 1 and stand_ins and gone[0] in stand_ins:
                     data[gone[0]] = stand_ins[str(gone[0])]
     return Shaped(source, None, tuple(found), tuple(pruned))
+
+
+_PLAIN = ("str", "int", "float", "bool")
+
+
+def _plain_tried(detail: Any) -> bool:
+    """Whether pydantic complains that a map is not the plain value that a union would take, too."""
+    return isinstance(detail.get("input"), dict) and detail["loc"][-1] in _PLAIN
+
+
+def _deepest_first(details: Any) -> list[Any]:
+    """The errors of a union's map before those of its plain members, which are about the same place."""
+    return sorted(details, key=_plain_tried)
 
 
 def _real_path(model: type[BaseModel], loc: tuple[str | int, ...], kind: str) -> Pointer:
@@ -102,8 +118,8 @@ def _real_path(model: type[BaseModel], loc: tuple[str | int, ...], kind: str) ->
 
 
 def _is_member(member: Any, part: str | int) -> bool:
-    """Whether pydantic calls this member of a union `part`: its type's name, or a value of its `kind`."""
-    if isinstance(member, type) and issubclass(member, BaseModel):
+    """Whether pydantic calls this member of a union `part`: a value of its `kind`, or its type's name."""
+    if isinstance(member, type) and issubclass(member, BaseModel) and "kind" in member.model_fields:
         return part in get_args(member.model_fields["kind"].annotation)
     return getattr(member, "__name__", "") == part
 
@@ -145,12 +161,14 @@ def _finding(source: Source, model: type[BaseModel], path: Pointer, detail: Any)
             help=f"add `{missing[-1]}:` to {_place(missing[:-1])}{_description(model, missing, source.data)}",
         )
     if detail["loc"][-1:] == ("[key]",):
+        what, help = FORMS.get(context.get("pattern", NAME), FORMS[NAME])
+        mine = context.get("pattern", NAME) == NAME
         return source.finding(
-            "RTD501",
+            "RTD501" if mine else "RTD104",
             path,
-            f"`{path[-1]}` is not a valid name",
+            f"`{path[-1]}` is not {'a valid name' if mine else what}",
             on_key=True,
-            help="use lower-case letters, digits and hyphens; start with a letter, end with a letter or digit",
+            help=help,
         )
     if kind == "union_tag_invalid":
         path, value = (*path, "kind"), value["kind"]
@@ -244,12 +262,12 @@ def _fields_at(model: type[BaseModel], path: Pointer, data: Any) -> dict[str, tu
     node = data
     for part in path:
         following: list[Any] = []
-        node = node.get(part) if isinstance(node, dict) else None
+        node = _child(node, part)
         for candidate in current:
             if isinstance(candidate, type) and issubclass(candidate, BaseModel):
                 following += [f.annotation for f in candidate.model_fields.values() if f.alias == part]
-            elif get_origin(candidate) is dict:
-                following.append(get_args(candidate)[1])
+            elif get_origin(candidate) in (dict, list):
+                following.append(get_args(candidate)[-1])
         current = [flat for annotation in following for flat in _members(annotation)]
     known: dict[str, tuple[type[BaseModel], str]] = {}
     for candidate in current:
@@ -261,6 +279,12 @@ def _fields_at(model: type[BaseModel], path: Pointer, data: Any) -> dict[str, tu
             for name, field in candidate.model_fields.items():
                 known.setdefault(str(field.alias), (candidate, name))
     return known
+
+
+def _child(node: Any, part: str | int) -> Any:
+    if isinstance(node, list) and isinstance(part, int) and part < len(node):
+        return node[part]
+    return node.get(part) if isinstance(node, dict) else None
 
 
 def _members(annotation: Any) -> list[Any]:

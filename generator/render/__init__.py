@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from generator.catalog import LOCAL
 from generator.model.environment import Environment, S3Storage
 from generator.project import Loaded
+from generator.render.chart import chart_values
 from generator.render.header import with_header
 from generator.resolve import SYSTEM_VOLUME_GIB, Group, Resolved, memory_text, resolve
 
@@ -60,7 +61,8 @@ def _values(loaded: Loaded, resolved: Resolved) -> str:
             head_selector=_head_selector(resolved),
             groups=resolved.groups,
             selectors={group.name: _selector(group, cluster.managed) for group in resolved.groups},
-            storage=environment.training.storage.model_dump(by_alias=True),
+            storage={k: v for k, v in environment.training.storage.model_dump(by_alias=True).items() if v},
+            values=chart_values(environment),
         )
     )
     return with_header(body, [loaded.environment.source.file, loaded.cluster.source.file])
@@ -69,7 +71,8 @@ def _values(loaded: Loaded, resolved: Resolved) -> str:
 def _clusterconfig(loaded: Loaded, mine: Resolved) -> str:
     cluster = mine.cluster
     assert cluster is not None and loaded.cluster is not None  # noqa: S101  (render() checked)
-    everyone = sorted([(loaded.folder, mine.environment), *loaded.neighbours])
+    # A job on a cluster that is there already has no nodes and no ServiceAccount of its own.
+    everyone = [pair for pair in sorted([(loaded.folder, mine.environment), *loaded.neighbours]) if pair[1].has_pods]
     items = [
         {"folder": folder, "group": group}
         for folder, environment in everyone
@@ -141,7 +144,14 @@ def _templates() -> Templates:
     )
     templates.filters["q"] = quote
     templates.filters["memory"] = memory_text
+    templates.filters["key"] = key
     return templates
+
+
+def key(name: str) -> str:
+    """A key of a map, quoted where it is not a plain word; `y` and `on` are truth values of YAML 1.1."""
+    plain = re.fullmatch("[a-z][a-zA-Z]*", name) and name not in ("y", "n", "on", "off", "yes", "no", "true", "false")
+    return name if plain and name != "null" else quote(name)
 
 
 def quote(value: Any) -> str:

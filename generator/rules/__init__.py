@@ -8,7 +8,23 @@ from datetime import UTC, date, datetime
 from generator.diagnostics.finding import Finding
 from generator.project import Loaded
 from generator.resolve import resolve
-from generator.rules import image, instances, kubernetes, memory, money, names, network, reserved, storage, training
+from generator.rules import (
+    image,
+    instances,
+    kubernetes,
+    memory,
+    money,
+    names,
+    network,
+    on_cluster,
+    reserved,
+    secrets,
+    sources,
+    storage,
+    training,
+    values,
+    variables,
+)
 from generator.rules.context import Context
 
 Rule = Callable[[Context], Iterator[Finding]]
@@ -16,15 +32,22 @@ Rule = Callable[[Context], Iterator[Finding]]
 RULES: tuple[Rule, ...] = (
     *names.RULES,
     *training.RULES,
+    *sources.RULES,
+    *values.RULES,
     *instances.RULES,
     *memory.RULES,
     *network.RULES,
+    *variables.RULES,
     *image.RULES,
     *kubernetes.RULES,
+    *on_cluster.RULES,
     *storage.RULES,
+    *secrets.RULES,
     *money.RULES,
     *reserved.RULES,
 )
+# About nodes and pods that are to be started; a job on a cluster that is there already starts none.
+OF_NEW_PODS: frozenset[Rule] = frozenset((*instances.OF_PODS, *money.RULES, *reserved.RULES))
 
 
 def check(loaded: Loaded, today: date | None = None) -> list[Finding]:
@@ -39,5 +62,7 @@ def check(loaded: Loaded, today: date | None = None) -> list[Finding]:
         day = today or datetime.now(UTC).date()
         context = Context(loaded, environment, cluster, loaded.version.model, resolve(environment, cluster), day)
         for rule in RULES:
+            if rule in OF_NEW_PODS and not environment.has_pods:
+                continue
             findings += [f for f in rule(context) if not context.unknown(f)]
     return sorted(set(findings), key=lambda f: f.sort_key)

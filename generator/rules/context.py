@@ -50,7 +50,7 @@ class Context:
         copied = self.environment.name != self.loaded.folder  # RTD107 speaks about it; its nodes are another's
         if self.cluster is not None and self.cluster.managed == "eksctl" and not copied:
             for folder, environment in self.loaded.neighbours:
-                if environment.name != folder:
+                if environment.name != folder or not environment.has_pods:
                     continue
                 yield resolve(environment, self.cluster)
 

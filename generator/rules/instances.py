@@ -264,3 +264,4 @@ RULES = (
     workers_fit,
     local_apart,
 )
+OF_PODS = (head_fits, heads_fit_together, workers_fit)

@@ -76,11 +76,11 @@ def neighbours(ctx: Context) -> Iterator[Finding]:
 
     An environment that is not called like its folder is about to be renamed (RTD107): nothing is said about it here.
     """
-    if ctx.environment.name != ctx.loaded.folder:
+    if ctx.environment.name != ctx.loaded.folder or not ctx.environment.has_pods:
         return
     mine = {node_group_name(ctx.environment.name, group): group for group in ctx.environment.workers}
     for folder, other in ctx.loaded.neighbours:
-        if folder != other.name:
+        if folder != other.name or not other.has_pods:
             continue
         for group in other.workers:
             clash = mine.get(node_group_name(other.name, group))

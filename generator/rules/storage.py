@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from generator.catalog import LOCAL
 from generator.diagnostics.finding import Finding
 from generator.model.environment import S3Storage
 from generator.rules.context import Context
@@ -20,7 +21,7 @@ _PREFIX = re.compile(r"(/[A-Za-z0-9._=-]+)*/?")
 
 def shared(ctx: Context) -> Iterator[Finding]:
     nodes = ctx.resolved.nodes
-    if nodes > 1 and ctx.environment.mode == "job" and ctx.environment.training.storage.kind == "none":
+    if nodes > 1 and ctx.environment.mode != "cluster" and ctx.environment.training.storage.kind == "none":
         yield ctx.in_environment(
             "RTD601",
             "training",
@@ -59,4 +60,31 @@ def s3_uri(ctx: Context) -> Iterator[Finding]:
         )
 
 
-RULES = (shared, s3_uri)
+def lost_with_the_pod(ctx: Context) -> Iterator[Finding]:
+    """What storage `none` would lose, or does not have."""
+    environment = ctx.environment
+    training, job = environment.training, environment.job
+    if training.storage.kind != "none" or environment.mode == "cluster":
+        return
+    export = training.args.get("export", "none")
+    here = all(group.type.name == LOCAL for group in ctx.resolved.groups)  # the pod's disk is this machine's
+    if export != "none" and training.bundled and not here:
+        yield ctx.in_environment(
+            "RTD640",
+            "training",
+            "args",
+            "export",
+            message="the exported model would be lost with the pod: training.storage is none",
+            help="set training.storage, for example {kind: s3, uri: s3://bucket/prefix}, or remove export",
+        )
+    if job.resume_from:
+        yield ctx.in_environment(
+            "RTD641",
+            "job",
+            "resumeFrom",
+            message=f"with storage none no run has left anything, so `{job.resume_from}` cannot be the start",
+            help="set the training.storage that the run is on, or remove job.resumeFrom",
+        )
+
+
+RULES = (shared, s3_uri, lost_with_the_pod)

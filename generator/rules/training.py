@@ -2,17 +2,32 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
+import io
 from collections.abc import Iterator
 
 from generator.diagnostics.finding import Finding
 from generator.rules.context import Context
 from training.config import argument_names, build, check_args, check_world_size, preset_names
 
+PROBE = "training.probe"
+# Flags of every module that follow other keys; the chart refuses them in training.args.
+_OWNERS = {
+    "preset": "training.preset",
+    "num_workers": "workers",
+    "run_path": "training.storage",
+    "resume_from": "job.resumeFrom",
+    "model": "training.model",
+    "model_revision": "training.model",
+    "data": "training.data",
+    "data_revision": "training.data",
+}
+
 
 def preset(ctx: Context) -> Iterator[Finding]:
     chosen, known = ctx.environment.training.preset, preset_names()
-    if chosen not in known:
+    if chosen not in known and ctx.environment.training.bundled:
         close = difflib.get_close_matches(chosen, known, n=1)
         yield ctx.in_environment(
             "RTD109",
@@ -25,11 +40,25 @@ def preset(ctx: Context) -> Iterator[Finding]:
 
 
 def arguments(ctx: Context) -> Iterator[Finding]:
+    """By the training's own configuration. What a module of somebody's own takes, only that module knows."""
     training = ctx.environment.training
-    if training.preset not in preset_names():
+    for name in training.args:
+        if name in _OWNERS:
+            yield ctx.in_environment(
+                "RTD109",
+                "training",
+                "args",
+                name,
+                on_key=True,
+                message=f"training.args.{name}: a value of its own, and no argument",
+                help=f"remove it, and set {_OWNERS[name]}",
+            )
+    if training.preset not in preset_names() or not training.bundled:
         return
     known = argument_names()
     for name, message in check_args(training.preset, training.args):
+        if name in _OWNERS:
+            continue
         unknown = name not in known
         close = difflib.get_close_matches(name, known, n=1) if unknown else []
         yield ctx.in_environment(
@@ -44,6 +73,42 @@ def arguments(ctx: Context) -> Iterator[Finding]:
         )
 
 
+def probe_arguments(ctx: Context) -> Iterator[Finding]:
+    """The probe's flags, by its own parser: it and what it imports are standard library only until it runs."""
+    training = ctx.environment.training
+    if training.code.module != PROBE:
+        return
+    for name, value in training.args.items():
+        flag = f"--{name.replace('_', '-')}"
+        text = str(value).lower() if isinstance(value, bool) else str(value)
+        message = "" if name in _OWNERS else _problem_of_probe(name, f"{flag}={text}")
+        if message:
+            yield ctx.in_environment(
+                "RTD109",
+                "training",
+                "args",
+                name,
+                on_key=message.startswith("unrecognized"),
+                message=f"training.args.{name}: {message}",
+                help="`python -m training.probe --help` lists every argument",
+            )
+
+
+def _problem_of_probe(name: str, argument: str) -> str:
+    """What the probe would say of one argument; empty when it takes it."""
+    from training.probe import SETTINGS, parser
+
+    if name in SETTINGS:
+        return next((message for _, message in check_args("tiny", {name: argument.partition("=")[2]})), "")
+    said = io.StringIO()
+    with contextlib.redirect_stderr(said):
+        try:
+            parser().parse_args([argument])
+        except SystemExit:
+            return said.getvalue().strip().rpartition("error: ")[2] or "not an argument of the probe"
+    return ""
+
+
 def world_size(ctx: Context) -> Iterator[Finding]:
     """The batch must divide among the ranks: training would stop with it on every node, after the nodes are paid for."""
     training, ranks = ctx.environment.training, ctx.resolved.world_size
@@ -51,9 +116,9 @@ def world_size(ctx: Context) -> Iterator[Finding]:
     # What other rules already say about the groups leaves no number of ranks to speak of.
     if len(groups) != len(ctx.environment.workers) or len({g.processes for g in groups}) != 1:
         return
-    if ctx.environment.mode != "job" or any(g.gpus > g.type.gpus for g in groups):
+    if ctx.environment.mode == "cluster" or any(g.gpus > g.type.gpus for g in groups):
         return
-    if training.preset not in preset_names() or check_args(training.preset, training.args):
+    if not training.bundled or training.preset not in preset_names() or check_args(training.preset, training.args):
         return
     problem = check_world_size(build(training.preset, training.args).batch, ranks)
     if problem is not None:
@@ -72,7 +137,8 @@ def world_size(ctx: Context) -> Iterator[Finding]:
 def device(ctx: Context) -> Iterator[Finding]:
     """GPUs that are required must be there; those that are there are paid for, also while the ranks leave them alone."""
     asked = ctx.environment.training.args.get("device")
-    if ctx.environment.mode != "job":
+    training = ctx.environment.training
+    if ctx.environment.mode == "cluster" or not (training.bundled or training.code.module == PROBE):
         return
     # No GPU asked for on a type that has some: RTD204 speaks about it.
     without = [g.name for g in ctx.resolved.groups if not g.type.gpus]
@@ -99,4 +165,4 @@ def device(ctx: Context) -> Iterator[Finding]:
         )
 
 
-RULES = (preset, arguments, world_size, device)
+RULES = (preset, arguments, probe_arguments, world_size, device)

@@ -113,6 +113,18 @@ def test_a_job_without_a_record_fails_and_a_finished_run_is_named(drive: Start, 
 
 
 @pytest.mark.ray
+def test_a_module_of_ones_own_needs_no_record(drive: Start) -> None:
+    job = rayjob()
+    job["spec"]["entrypoint"] = "python -m training.own --preset=tiny"
+    run = drive("own", code=config_map(**{"own.py": "print('done by hand')\n"}), job=job)
+    assert run.wait() == 0, run.output
+    assert "done by hand" in run.output and "job SUCCEEDED" in run.output
+    assert (
+        f"no run record: training.own wrote none; what it keeps is below {run.work_dir.name}/{RUN_PATH}" in run.output
+    )
+
+
+@pytest.mark.ray
 def test_ctrl_c_ends_the_job_and_every_process(drive: Start) -> None:
     run = drive(flags="--steps=600 --sleep=0.5")
     run.wait_for("step 2/600")

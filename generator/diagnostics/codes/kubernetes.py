@@ -35,4 +35,29 @@ CODES = {
         W,
         why="by `generator/catalog/kuberay.csv`",
     ),
+    "RTD545": Code(
+        "there is no such RayCluster to run on",
+        E,
+        why="mode `jobOnCluster` needs an environment of mode `cluster` on the same cluster, in the same namespace",
+    ),
+    "RTD546": Code(
+        "job.clusterName without mode jobOnCluster",
+        E,
+        why="it would have no effect",
+    ),
+    "RTD547": Code(
+        "the workers are not those of the cluster that runs the job",
+        E,
+        why="the job counts its ranks by its own `workers`, and runs on the nodes of the other environment",
+    ),
+    "RTD548": Code(
+        "what the pods of a cluster have is not for a job on it to change",
+        E,
+        why="environment, Secrets and storage are mounted when the pods start",
+    ),
+    "RTD549": Code(
+        "the queue cannot take this job",
+        E,
+        why="the job would wait for ever, or pass the queue by",
+    ),
 }

@@ -51,4 +51,19 @@ CODES = {
         E,
         why="the ranks would wait for each other until NCCL gives up",
     ),
+    "RTD340": Code(
+        "an environment variable that is not yours to set",
+        E,
+        why="it is the contract between chart and training, or the operator of KubeRay sets it",
+    ),
+    "RTD341": Code(
+        "an environment variable would defeat the check of the network",
+        E,
+        why="NCCL could run over TCP in silence, or the training could not prove that it does not",
+    ),
+    "RTD342": Code(
+        "an environment variable costs speed, or does nothing",
+        W,
+        why="manifests carry it on from one to the next; `generator/catalog/variables.csv` has the reasons",
+    ),
 }

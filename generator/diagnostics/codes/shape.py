@@ -50,4 +50,24 @@ CODES = {
         E,
         why="checked by `training/config.py` itself",
     ),
+    "RTD140": Code(
+        "the chart does not take this value",
+        E,
+        why="`values` are judged by the chart's own schema",
+    ),
+    "RTD141": Code(
+        "a value that the environment decides",
+        E,
+        why="`values` are for what has no key here: a number in two places would differ one day",
+    ),
+    "RTD142": Code(
+        "the code of your own cannot be used as written",
+        E,
+        why="one source, a module that runs it, and a commit that does not move under the name of the job",
+    ),
+    "RTD143": Code(
+        "the source of model or data is malformed",
+        E,
+        why="a name on the hub with its commit, an `s3://` address, or a path inside the pods",
+    ),
 }

@@ -15,4 +15,19 @@ CODES = {
         E,
         why="`s3://bucket/prefix`",
     ),
+    "RTD640": Code(
+        "the exported model would be lost",
+        E,
+        why="with storage `none` it is on the disk of the pod, which goes with the job",
+    ),
+    "RTD641": Code(
+        "nothing to resume from",
+        E,
+        why="with storage `none` no run has left a checkpoint",
+    ),
+    "RTD642": Code(
+        "a credential in plain text",
+        E,
+        why="whoever reads the repository has it, also after it is removed; the name or the form of the value says so",
+    ),
 }

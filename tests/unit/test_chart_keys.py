@@ -1,0 +1,379 @@
+"""Keys of an environment that are the chart's own: from the file to the object where their meaning shows."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+import yaml
+
+from generator.catalog.variables import variables
+from generator.diagnostics import Severity
+from generator.project import Project
+from generator.render import render, values_path
+from generator.rules import check
+from tests import helm
+from tests.project import base, edited, make, sharing
+from tests.project_pods import cluster_spec, container, environment, project, templates
+
+ROOT = Path(__file__).resolve().parents[2]
+SCHEMA = json.loads((ROOT / "charts/ray-train-dlc/values.schema.json").read_text(encoding="utf-8"))
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+HOST = ("mode: job\n", "mode: cluster\n")
+ON_HOST = (
+    ("mode: job\n", "mode: jobOnCluster\n"),
+    ('job: {runId: "", onChange: replace, resumeFrom: ""}', "job: {clusterName: big, runId: evening}"),
+)
+
+
+def text(more: str = "", *changes: tuple[str, str]) -> str:
+    """The base environment with keys added at its end and some texts replaced."""
+    whole = base("environment.yaml")
+    for old, new in changes:
+        assert whole.count(old) == 1, old
+        whole = whole.replace(old, new)
+    return whole + more
+
+
+def values(root: Path, environment_text: str, folder: str = "demo", others: Mapping[str, str] | None = None) -> Any:
+    """The generated values, from an environment without errors; each must be one that the chart's schema takes."""
+    make(root, environment=environment_text)
+    for name, other in (others or {}).items():
+        (root / "environments" / name).mkdir(exist_ok=True)
+        (root / "environments" / name / "environment.yaml").write_text(other, encoding="utf-8")
+        (root / "environments" / name / "version.yaml").write_text(base("version.yaml"), encoding="utf-8")
+    loaded = Project(root).load(folder)
+    assert [f for f in check(loaded) if f.severity is Severity.ERROR] == []
+    made = yaml.safe_load(render(loaded)[values_path(folder)])
+    found = [error.message for error in jsonschema.Draft7Validator(SCHEMA).iter_errors(made)]
+    assert [message for message in found if "is a required property" not in message] == []
+    return made
+
+
+def objects(root: Path, environment_text: str, **more: Any) -> dict[str, Any]:
+    """What the chart makes of it, by kind; the ConfigMaps of the code are left out."""
+    rendered = helm.render(values(root, environment_text, **more))
+    return {item["kind"]: item for item in rendered if item["kind"] != "ConfigMap"}
+
+
+def test_variables_reach_every_ray_container(tmp_path: Path) -> None:
+    more = (
+        "env:\n  HF_HUB_OFFLINE: 1\n  DEBUG: true\n"
+        "  WANDB_API_KEY: {secretKeyRef: {name: wandb, key: token}}\n"
+        "  HOST_IP: {fieldRef: {fieldPath: status.hostIP}}\n"
+        "envFrom: [{secretRef: {name: tokens}}, {configMapRef: {name: settings, optional: true}, prefix: S_}]\n"
+        "imagePullSecrets: [{name: registry}]\n"
+    )
+    job = objects(tmp_path, text(more))["RayJob"]
+    for pod in project(job):
+        seen = environment(pod)
+        assert (seen["HF_HUB_OFFLINE"], seen["DEBUG"]) == ("1", "true")
+        assert seen["WANDB_API_KEY"] == {"secretKeyRef": {"name": "wandb", "key": "token"}}
+        assert seen["HOST_IP"] == {"fieldRef": {"fieldPath": "status.hostIP"}}
+        assert container(pod)["envFrom"] == [
+            {"secretRef": {"name": "tokens"}},
+            {"configMapRef": {"name": "settings", "optional": True}, "prefix": "S_"},
+        ]
+        assert pod["spec"]["imagePullSecrets"] == [{"name": "registry"}]
+
+
+def test_model_and_data_reach_the_contract(tmp_path: Path) -> None:
+    more = (
+        f"  model: {{uri: owner/model, revision: {COMMIT}, secretRef: {{name: hugging-face}}}}\n"
+        "  data: {uri: s3://bucket/corpus}\n"
+    )
+    job = objects(tmp_path, text("", ("mode: job\n", more + "mode: job\n")))["RayJob"]
+    for pod in project(job):
+        seen = environment(pod)
+        assert (seen["RTD_MODEL"], seen["RTD_MODEL_REVISION"]) == ("owner/model", COMMIT)
+        assert seen["HF_TOKEN"] == {"secretKeyRef": {"name": "hugging-face", "key": "token"}}
+        assert seen["RTD_DATA"] == "s3://bucket/corpus" and "RTD_DATA_REVISION" not in seen
+
+
+def test_code_of_ones_own_is_what_runs(tmp_path: Path) -> None:
+    """Its arguments are its own business: nothing is said about those that the bundled training does not know."""
+    code = (
+        "  args: {epochs: 3}\n  code:\n    module: own\n    files:\n      own.py: |\n"
+        "        import os\n        print('on: \"no\"', os.environ)\n"
+    )
+    whole = text("", ("  args: {steps: 200, sequence_length: 2048}\n", code))
+    made = values(tmp_path, whole)
+    assert made["training"]["code"]["files"]["own.py"] == "import os\nprint('on: \"no\"', os.environ)\n"
+    rendered = helm.render(made)
+    (job,) = [item for item in rendered if item["kind"] == "RayJob"]
+    assert job["spec"]["entrypoint"] == "python -m own --preset=qwen2.5-1.5b --epochs=3"
+    assert any("own.py" in item["data"] for item in rendered if item["kind"] == "ConfigMap")
+
+
+def test_a_file_system_and_its_folder(tmp_path: Path) -> None:
+    whole = text("", ("{kind: s3, uri: s3://bucket/ray-train}", "{kind: efs, claimName: files, subPath: team/a}"))
+    job = objects(tmp_path, whole)["RayJob"]
+    for pod in project(job):
+        assert {"name": "storage", "persistentVolumeClaim": {"claimName": "files"}} in pod["spec"]["volumes"]
+        (mount,) = [m for m in container(pod)["volumeMounts"] if m["name"] == "storage"]
+        assert mount["subPath"] == "team/a"
+        assert environment(pod)["RTD_STORAGE_KIND"] == "efs"
+
+
+def test_limits_of_the_job(tmp_path: Path) -> None:
+    limits = (
+        "job: {backoffLimit: 0, activeDeadlineSeconds: 7200, preRunningDeadlineSeconds: 600, "
+        "ttlSecondsAfterFinished: 30, extraSpec: {entrypointNumCpus: 1}, runId: again}"
+    )
+    whole = text("", ('job: {runId: "", onChange: replace, resumeFrom: ""}', limits))
+    spec = objects(tmp_path, whole)["RayJob"]["spec"]
+    assert (spec["backoffLimit"], spec["activeDeadlineSeconds"], spec["preRunningDeadlineSeconds"]) == (0, 7200, 600)
+    assert (spec["ttlSecondsAfterFinished"], spec["entrypointNumCpus"]) == (30, 1)
+
+
+def test_queue_labels_and_what_stands_around_the_pods(tmp_path: Path) -> None:
+    more = (
+        "scheduler: {kind: kueue, queue: gpus, priorityClass: low}\n"
+        "commonLabels: {cost-centre: research}\ncommonAnnotations: {example.com/owner: me}\n"
+        "serviceAccount: {annotations: {eks.amazonaws.com/role-arn: 'arn:aws:iam::111122223333:role/train'}}\n"
+        "networkPolicy: {limitEgress: true, operatorNamespace: kuberay}\n"
+        "monitoring: {podMonitor: {enabled: true, labels: {release: prometheus}}, grafanaDashboard: {enabled: true}}\n"
+    )
+    made = objects(tmp_path, text(more))
+    labels = made["RayJob"]["metadata"]["labels"]
+    assert (labels["kueue.x-k8s.io/queue-name"], labels["cost-centre"]) == ("gpus", "research")
+    assert labels["kueue.x-k8s.io/priority-class"] == "low"
+    assert all(item["metadata"]["annotations"]["example.com/owner"] == "me" for item in made.values())
+    assert made["ServiceAccount"]["metadata"]["annotations"]["eks.amazonaws.com/role-arn"].endswith("role/train")
+    assert "Egress" in made["NetworkPolicy"]["spec"]["policyTypes"]
+    assert made["PodMonitor"]["metadata"]["labels"]["release"] == "prometheus"
+
+
+def test_further_values_of_the_chart(tmp_path: Path) -> None:
+    more = """\
+values:
+  podSecurity: privileged
+  common: {terminationGracePeriodSeconds: 300, priorityClassName: high}
+  head: {resources: {ephemeral-storage: 10Gi}, nodeSelector: {team/a: "yes"}}
+  workerGroups:
+    gpu:
+      tolerations: [{operator: Exists}]
+      env: {ONLY_HERE: "1"}
+  job: {submissionMode: K8sJobMode, metadata: {team: a}}
+"""
+    job = objects(tmp_path, text("env: {EVERYWHERE: a}\n" + more))["RayJob"]
+    head, worker = project(job)
+    assert container(head)["resources"]["limits"] == {"cpu": "2", "memory": "8Gi", "ephemeral-storage": "10Gi"}
+    assert head["spec"]["nodeSelector"] == {"ray-train-dlc/node-group": "system", "team/a": "yes"}
+    assert worker["spec"]["tolerations"] == [{"operator": "Exists"}]
+    assert worker["spec"]["priorityClassName"] == "high"
+    assert worker["spec"]["terminationGracePeriodSeconds"] == 300
+    assert environment(worker)["ONLY_HERE"] == "1" and environment(worker)["EVERYWHERE"] == "a"
+    assert "ONLY_HERE" not in environment(head)
+    assert container(worker)["resources"]["limits"]["nvidia.com/gpu"] == "4"
+    assert job["spec"]["submissionMode"] == "K8sJobMode" and job["spec"]["metadata"] == {"team": "a"}
+
+
+def on_host(root: Path, job: str, host: str) -> Any:
+    return values(root, base("environment.yaml"), "evening", {"big": host, "evening": job})
+
+
+def test_a_job_on_the_cluster_of_another_environment(tmp_path: Path) -> None:
+    host = sharing("big", HOST)
+    job = sharing("evening", *ON_HOST)
+    made = on_host(tmp_path, job, host)
+    rendered = {item["kind"]: item for item in helm.render(made, name="evening")}
+    spec = rendered["RayJob"]["spec"]
+    assert spec["clusterSelector"] == {"ray.io/cluster": "big"}
+    assert "rayClusterSpec" not in spec
+    loaded = Project(tmp_path).load("big")
+    (cluster,) = [
+        item
+        for item in helm.render(yaml.safe_load(render(loaded)[values_path("big")]), name="big")
+        if item["kind"] == "RayCluster"
+    ]
+    assert cluster["metadata"]["name"] == "big"
+    assert [name for name, _ in templates(cluster)] == ["head", "gpu"] and cluster_spec(cluster)
+    # Neither nodes nor access to the bucket are made a second time, whichever of them is rendered.
+    for folder in ("evening", "big"):
+        config = yaml.safe_load(render(Project(tmp_path).load(folder))["eksctl/demo.yaml"])
+        assert [g["name"] for g in config["managedNodeGroups"]] == ["system", "big-gpu", "demo-gpu"]
+        accounts = [a["serviceAccountName"] for a in config["iam"]["podIdentityAssociations"]]
+        assert accounts == ["big", "demo"]
+
+
+def said(root: Path, whole: str, folder: str = "demo") -> list[str]:
+    """`code pointer` of what is said about it, but for the image's digest."""
+    make(root, environment=whole)
+    return sorted(f"{f.code} {f.pointer}" for f in check(Project(root).load(folder)) if f.code != "RTD403")
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("NCCL_DEBUG", "INFO"), ("RTD_NODES", "3"), ("RAY_AUTH_MODE", "token"), ("PYTHONPATH", "/x"), ("NCCL_NET", "ofi")],
+)
+def test_what_the_chart_refuses_is_refused_at_its_place(tmp_path: Path, name: str, value: str) -> None:
+    (found,) = said(tmp_path, text(f"env: {{{name}: {value}}}\n"))
+    assert found in (f"RTD340 /env/{name}", f"RTD341 /env/{name}")
+    with pytest.raises(helm.HelmError):
+        helm.render({"common": {"env": {name: value}}})
+
+
+def test_every_variable_that_the_chart_owns_is_in_the_table() -> None:
+    template = (ROOT / "charts/ray-train-dlc/templates/_check_env.tpl").read_text(encoding="utf-8")
+    owner = template.partition('define "ray-train-dlc.check.envOwner"')[2]
+    names = set(re.findall(r'"([A-Za-z_]+_[A-Za-z0-9_]+|PYTHONPATH)"', owner))
+    names |= {f"{prefix}X" for prefix in re.findall(r'"\^([A-Z_]+)"', owner)}
+    assert len(names) > 20
+    refused = [row for row in variables() if row.where == "always"]
+    assert {name for name in names if not any(row.applies(name, "x") for row in refused)} == set()
+
+
+def test_the_table_of_variables_is_complete() -> None:
+    with (ROOT / "generator/catalog/variables.csv").open(encoding="utf-8", newline="") as file:
+        for row in csv.DictReader(file):
+            assert None not in row and all(row[key] for key in ("variable", "kind", "where", "effect", "instead"))
+            assert row["source"], row["variable"]
+            re.compile(row["allowed"])
+
+
+@pytest.mark.parametrize(
+    ("more", "instance", "code"),
+    [
+        ("FI_EFA_USE_DEVICE_RDMA: 1", "g5.12xlarge", "RTD342"),
+        ("FI_EFA_USE_DEVICE_RDMA: 1", "g6.12xlarge", ""),
+        ("FI_EFA_USE_DEVICE_RDMA: 0", "g6.12xlarge", "RTD342"),
+        ("NCCL_DEBUG_SUBSYS: GRAPH", "g6.12xlarge", "RTD341"),
+        ("NCCL_DEBUG_SUBSYS: 'NET,INIT'", "g6.12xlarge", ""),
+        ("NCCL_DEBUG_SUBSYS: '^INIT'", "g6.12xlarge", "RTD341"),
+        ("NCCL_NET_GDR_LEVEL: LOC", "g6.12xlarge", ""),
+        ("NCCL_NET_GDR_LEVEL: LOC", "p5.48xlarge", "RTD341"),
+        ("NCCL_P2P_DISABLE: '1'", "g6.12xlarge", "RTD342"),
+        ("NCCL_P2P_DISABLE: '0'", "g6.12xlarge", ""),
+    ],
+)
+def test_variables_of_the_network_by_instance_type(tmp_path: Path, more: str, instance: str, code: str) -> None:
+    changes = (("g6.12xlarge", instance), ("    gpusPerNode: 4\n", ""), (", quota: {gAndVtVcpu: 96}", ""))
+    found = said(tmp_path, text(f"env: {{{more}}}\n", *changes))
+    assert {line.split()[0] for line in found if "/env" in line} == ({code} if code else set())
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        "env: {HF_TOKEN: plain-text}",
+        "env: {ANYTHING: hf_abcdefghijklmnopqrstuvwxyz}",
+        "env: {AWS_ACCESS_KEY_ID: AKIAIOSFODNN7EXAMPLE}",
+        "env: {DATABASE: 'postgres://me:word@host/db'}",
+        "values: {cluster: {gcsFaultToleranceOptions: {redisAddress: 'a:1', redisPassword: {value: open}}}}",
+        "values: {common: {sidecarContainers: [{name: a, image: b, env: [{name: API_KEY, value: open}]}]}}",
+        "values: {job: {runtimeEnv: {env_vars: {WANDB_API_KEY: open}}}}",
+        "commonAnnotations: {note: '-----BEGIN RSA PRIVATE KEY-----'}",
+    ],
+)
+def test_credentials_in_the_file(tmp_path: Path, more: str) -> None:
+    make(tmp_path, environment=text(more + "\n"))
+    found = [f for f in check(Project(tmp_path).load("demo")) if f.code == "RTD642"]
+    assert len(found) == 1
+    assert "open" not in found[0].message and "plain-text" not in found[0].message
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        "env: {TOKENIZERS_PARALLELISM: 'false', MAX_TOKENS: 'many', TOKEN_FILE: /run/secrets/token, PAD_TOKEN: pad}",
+        "env: {HF_TOKEN: {secretKeyRef: {name: hugging-face, key: token}}}",
+        "values: {auth: {mode: token, secretName: mine}}",
+        "values: {common: {automountServiceAccountToken: true}}",
+    ],
+)
+def test_what_only_sounds_like_a_credential(tmp_path: Path, more: str) -> None:
+    assert said(tmp_path, text(more + "\n")) == []
+
+
+@pytest.mark.parametrize(
+    ("written", "expected"),
+    [
+        ("comon: {}", ["RTD140 /values/comon"]),
+        ("common: {dnsPolicy: Some}", ["RTD140 /values/common/dnsPolicy"]),
+        ("common: {terminationGracePeriodSeconds: 5}", ["RTD140 /values/common/terminationGracePeriodSeconds"]),
+        ("common: {volumes: [{nam: a}]}", ["RTD140 /values/common/volumes/0/nam", "RTD140 /values/common/volumes/0"]),
+        ("workerGroups: {cpu: {env: {A: b}}}", ["RTD140 /values/workerGroups/cpu"]),
+        ("workerGroups: {gpu: {replicas: 3}}", ["RTD141 /values/workerGroups/gpu/replicas"]),
+        ("workerGroups: {gpu: null}", ["RTD141 /values/workerGroups/gpu"]),
+        ("head: null", ["RTD141 /values/head"]),
+        ("head: {resources: {memory: 1Gi}}", ["RTD141 /values/head/resources/memory"]),
+        ("image: {tag: mine}", ["RTD141 /values/image"]),
+        ("training: {args: {steps: 3}}", ["RTD141 /values/training"]),
+        ("common: {env: {A: b}}", ["RTD141 /values/common/env"]),
+        ("head: {env: {RTD_NODES: '3'}}", ["RTD340 /values/head/env/RTD_NODES"]),
+        ("job: {name: pinned}", []),
+    ],
+)
+def test_values_go_through_the_charts_schema_and_around_nothing(
+    tmp_path: Path, written: str, expected: list[str]
+) -> None:
+    assert said(tmp_path, text(f"values: {{{written}}}\n")) == sorted(expected)
+
+
+@pytest.mark.parametrize(
+    ("module", "args", "expected"),
+    [
+        ("training.probe", "{largest: 256MiB, iterations: 5, device: cuda}", []),
+        ("training.probe", "{largest: huge}", ["RTD109 /training/args/largest"]),
+        ("training.probe", "{steps: 200}", ["RTD109 /training/args/steps"]),
+        ("training.probe", "{device: tpu}", ["RTD109 /training/args/device"]),
+        ("own", "{anything: 1}", []),
+        ("own", "{run_path: /x}", ["RTD109 /training/args/run_path"]),
+        ("training.train", "{anything: 1}", ["RTD109 /training/args/anything"]),
+    ],
+)
+def test_arguments_are_those_of_the_module_that_runs(
+    tmp_path: Path, module: str, args: str, expected: list[str]
+) -> None:
+    changes = (("{steps: 200, sequence_length: 2048}", f"{args}\n  code: {{module: {module}}}"),)
+    assert said(tmp_path, text("", *changes)) == expected
+
+
+@pytest.mark.parametrize(
+    ("host", "job", "expected"),
+    [
+        ((), (), []),
+        ((("nodes: 2", "nodes: 3"),), (), ["RTD547 /workers/gpu/nodes"]),
+        ((("  gpu:\n", "  big:\n"),), (), ["RTD547 /workers", "RTD547 /workers/gpu"]),
+        ((("g6.12xlarge", "g6.24xlarge"),), (), ["RTD547 /workers/gpu/instanceType"]),
+        ((), (("s3://bucket/ray-train", "s3://bucket/ray-train/evening"),), []),
+        ((), (("s3://bucket/ray-train", "s3://bucket/other"),), ["RTD548 /training/storage"]),
+        ((), (("mode: jobOnCluster\n", "mode: jobOnCluster\nenv: {A: b}\n"),), ["RTD548 /env"]),
+        ((("namespace: ray-train", "namespace: other"),), (), ["RTD545 /job/clusterName"]),
+        ((("mode: cluster", "mode: job"),), (), ["RTD545 /job/clusterName"]),
+        ((), (("clusterName: big", "clusterName: bigg"),), ["RTD545 /job/clusterName"]),
+    ],
+)
+def test_a_job_must_fit_the_cluster_that_it_names(
+    tmp_path: Path, host: tuple[tuple[str, str], ...], job: tuple[tuple[str, str], ...], expected: list[str]
+) -> None:
+    make(tmp_path)
+    for name, base_changes, changes in (("big", (HOST,), host), ("evening", ON_HOST, job)):
+        (tmp_path / "environments" / name).mkdir()
+        whole = sharing(name, *base_changes)
+        for old, new in changes:
+            assert whole.count(old) == 1, old
+            whole = whole.replace(old, new)
+        (tmp_path / "environments" / name / "environment.yaml").write_text(whole, encoding="utf-8")
+        (tmp_path / "environments" / name / "version.yaml").write_text(base("version.yaml"), encoding="utf-8")
+    found = check(Project(tmp_path).load("evening"))
+    ours = [f"{f.code} {f.pointer}" for f in found if f.code.startswith("RTD54")]
+    assert sorted(ours) == expected
+
+
+def test_a_credential_does_not_get_into_the_output(tmp_path: Path) -> None:
+    from generator.diagnostics.output import FORMATS, format_findings
+
+    whole = edited("environment.yaml", "mode: job\n", "mode: job\nenv: {A: b, HF_TOKEN: hf_0123456789abcdefghijkl}\n")
+    make(tmp_path, environment=whole)
+    loaded = Project(tmp_path).load("demo")
+    for output in FORMATS:
+        shown = format_findings(check(loaded), dict(loaded.texts()), output)
+        assert "RTD642" in shown and "hf_0123" not in shown
