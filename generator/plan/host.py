@@ -1,6 +1,6 @@
 """Memory of the pods in the nodes' main memory: what the training and Ray need, beside what each pod has.
 
-Figures that were measured are those of `bench/host_memory.py`; the rest names its source.
+Measured figures: `bench/host_memory.py`, bench/results/2026-12-03-host-memory.json. The others name their sources.
 """
 
 from __future__ import annotations

@@ -41,13 +41,13 @@ def gpu(ctx: Context) -> Iterator[Finding]:
     given = ctx.environment.training.args
     blamed = next((argument for argument, _ in changes if argument in given), None)
     path: Pointer = ("training", "args", blamed) if blamed else ("training", "preset")
-    verb = "exceeds" if memory.share > 1 else "is near"
+    above = memory.share > 1
     yield ctx.in_environment(
         "RTD215",
         *path,
-        severity=Severity.ERROR if memory.share > 1 else Severity.WARNING,
-        message=f"about {memory.total / _GB:.1f} GB on each GPU {verb} the {memory.available / _GB:.1f} GB of the "
-        f"{group.type.gpu_model} in {group.type.name}",
+        severity=Severity.ERROR if above else Severity.WARNING,
+        message=f"the training needs about {memory.total / _GB:.1f} GB on each {group.type.gpu_model} of workers.{name}, "
+        f"{'which has' if above else 'close to its'} {memory.available / _GB:.1f} GB",
         notes=(
             f"by training/sizes.py: {_sum(memory, _GB, 'GB')}",
             "this was 4 to 30 % above the peak that was measured on one H200",
@@ -57,6 +57,9 @@ def gpu(ctx: Context) -> Iterator[Finding]:
 
 
 def _gpu_help(ctx: Context, changes: list[tuple[str, object]]) -> str:
+    if [name for name, _ in changes] == ["precision"]:
+        return "use more or larger GPUs, or set training.args.precision to bfloat16, which loses small updates"
+    changes = [change for change in changes if change[0] != "precision"]
     if changes:
         return f"set training.args.{', or '.join(_shown(*change) for change in changes)}; or use more or larger GPUs"
     least = needed_at_least(ctx.resolved)
@@ -95,8 +98,8 @@ def pod(ctx: Context) -> Iterator[Finding]:
             f"{memory_text(group.memory_mib)}",
             notes=(
                 _sum(memory, _GIB, "GiB"),
-                f"Ray kills processes above {host.MONITOR:.0%} of the pod's memory, and its object store in /dev/shm, "
-                f"which counts as the pod's, may take {host.STORE:.0%} of it",
+                f"Ray kills processes above {100 * host.MONITOR:.0f} % of the pod's memory, and its object store in /dev/shm, "
+                f"which counts as the pod's, may take {100 * host.STORE:.0f} % of it",
             ),
             help=f"set workers.{name}.memory to {advised}Gi or more ({least}Gi at the least)"
             + (", or remove it to use what the node has left" if written else " on a larger instance type"),
