@@ -33,7 +33,7 @@ def add(sub: Subparsers) -> None:
     parser.add_argument(
         "--storage",
         metavar="WHERE",
-        help="s3://bucket/prefix, fsx:CLAIM, pvc:CLAIM or none (default: s3://NAME-checkpoints/ray-train)",
+        help="s3://bucket/prefix, fsx:CLAIM, efs:CLAIM, pvc:CLAIM or none (default: s3://NAME-checkpoints/ray-train)",
     )
     parser.add_argument(
         "--namespace", default="ray-train", metavar="NAME", help="Kubernetes namespace (default: %(default)s)"

@@ -86,8 +86,8 @@ def main_local(
         fresh: remove this environment's storage first, so that a finished run trains again.
 
     Returns:
-        0 the job succeeded (the bundled training: and left a run record), 1 it did not, 4 refused, 5 a tool is missing
-        or failed, 130 interrupted.
+        0 the job succeeded and left the run record that the bundled training owes, 1 it did not, 4 refused, 5 a tool
+        is missing or failed, 130 interrupted.
     """
     echo = _echo
     folder = work_dir or root / ".local" / env_name
@@ -265,8 +265,7 @@ def _run_paths(cluster: RayCluster) -> list[Path]:
             )
         if "://" in value:
             raise LocalError(
-                f"the RayJob stores its run at {value}; local runs environments with storage of kind pvc, fsx, efs or "
-                "none",
+                f"the RayJob stores its run at {value}; local runs environments with storage pvc, fsx, efs or none",
                 exit_code=REFUSED,
             )
         paths.append(Path(value))

@@ -20,7 +20,6 @@ from generator.model.base import (
 )
 from generator.model.pods import Env, EnvFrom, NetworkPolicy, PullSecret, ServiceAccount
 from generator.values.chart import Code, DataSource, ModelSource, Monitoring, Scheduler, Seconds
-from generator.values.kuberay import JobExtraSpec
 from generator.values.pods import Annotations, Count, Labels
 
 
@@ -144,8 +143,6 @@ class Job(Model):
     """Give up when the pods are not up after this many seconds. Default: 1800."""
     ttl_seconds_after_finished: Count | None = None
     """Keep the pods this many seconds after the job's end. Default: 0 where all logs are on the storage, else 600."""
-    extra_spec: JobExtraSpec = JobExtraSpec()
-    """Any other field of the RayJob's spec."""
 
 
 Vcpu = Annotated[int, Field(ge=0)] | None

@@ -157,11 +157,13 @@ def _storage(choices: Choices, found: InstanceType) -> dict[str, str]:
     if choices.storage.startswith("s3://"):
         return {"kind": "s3", "uri": choices.storage}
     kind, _, claim = choices.storage.partition(":")
-    if kind in ("pvc", "fsx") and claim:
+    if kind in ("pvc", "fsx", "efs") and claim:
         return {"kind": kind, "claimName": claim}
     if choices.storage == "none":
         return {"kind": "none"}
-    raise UsageError(f"--storage {choices.storage} is none of s3://bucket/prefix, fsx:CLAIM, pvc:CLAIM, none")
+    raise UsageError(
+        f"--storage {choices.storage} is none of s3://bucket/prefix, fsx:CLAIM, efs:CLAIM, pvc:CLAIM, none"
+    )
 
 
 def _check_name(name: str) -> None:

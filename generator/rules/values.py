@@ -64,7 +64,6 @@ _DECIDED = {
     "job.activeDeadlineSeconds": "`job.activeDeadlineSeconds`",
     "job.preRunningDeadlineSeconds": "`job.preRunningDeadlineSeconds`",
     "job.ttlSecondsAfterFinished": "`job.ttlSecondsAfterFinished`",
-    "job.extraSpec": "`job.extraSpec`",
     "networkPolicy.limitEgress": "`networkPolicy.limitEgress`",
     "networkPolicy.operatorNamespace": "`networkPolicy.operatorNamespace`",
     "monitoring": "`monitoring`",
@@ -93,10 +92,11 @@ def decided_elsewhere(ctx: Context) -> Iterator[Finding]:
                 message=f"values.{dotted(path)} would override what the environment decides",
                 help=f"remove it, and change {instead}",
             )
-    for name in ctx.environment.job.extra_spec.model_dump(by_alias=True, exclude_defaults=True):
-        if name in _OWN_FIELDS:
+    for name in _OWN_FIELDS:
+        if name in _mapping(_mapping(ctx.environment.values.get("job")).get("extraSpec")):
             yield ctx.in_environment(
                 "RTD141",
+                "values",
                 "job",
                 "extraSpec",
                 name,
@@ -120,8 +120,7 @@ def chart_takes_it(ctx: Context) -> Iterator[Finding]:
             help="run the generator from the project's folder, or check with `helm template`",
         )
         return
-    groups = values.get("workerGroups")
-    for name in groups if isinstance(groups, Mapping) else ():
+    for name in _mapping(values.get("workerGroups")):
         if name not in ctx.environment.workers:
             yield ctx.in_environment(
                 "RTD140",
@@ -217,6 +216,11 @@ def _decided() -> tuple[tuple[Pointer, str], ...]:
 
 def _matches(place: Pointer, path: Pointer) -> bool:
     return len(place) == len(path) and all(a in ("*", b) for a, b in zip(place, path, strict=True))
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    """The value itself where it is a map, else an empty one."""
+    return value if isinstance(value, Mapping) else {}
 
 
 def _nodes(node: Mapping[str, Any], path: Pointer = ()) -> Iterator[tuple[Pointer, Any]]:

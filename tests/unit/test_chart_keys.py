@@ -124,12 +124,12 @@ def test_a_file_system_and_its_folder(tmp_path: Path) -> None:
 def test_limits_of_the_job(tmp_path: Path) -> None:
     limits = (
         "job: {backoffLimit: 0, activeDeadlineSeconds: 7200, preRunningDeadlineSeconds: 600, "
-        "ttlSecondsAfterFinished: 30, extraSpec: {entrypointNumCpus: 1}, runId: again}"
+        "ttlSecondsAfterFinished: 30, runId: again}"
     )
     whole = text("", ('job: {runId: "", onChange: replace, resumeFrom: ""}', limits))
     spec = objects(tmp_path, whole)["RayJob"]["spec"]
     assert (spec["backoffLimit"], spec["activeDeadlineSeconds"], spec["preRunningDeadlineSeconds"]) == (0, 7200, 600)
-    assert (spec["ttlSecondsAfterFinished"], spec["entrypointNumCpus"]) == (30, 1)
+    assert spec["ttlSecondsAfterFinished"] == 30
 
 
 def test_queue_labels_and_what_stands_around_the_pods(tmp_path: Path) -> None:
@@ -160,7 +160,7 @@ values:
     gpu:
       tolerations: [{operator: Exists}]
       env: {ONLY_HERE: "1"}
-  job: {submissionMode: K8sJobMode, metadata: {team: a}}
+  job: {submissionMode: K8sJobMode, metadata: {team: a}, extraSpec: {entrypointNumCpus: 1}}
 """
     job = objects(tmp_path, text("env: {EVERYWHERE: a}\n" + more))["RayJob"]
     head, worker = project(job)
@@ -173,6 +173,7 @@ values:
     assert "ONLY_HERE" not in environment(head)
     assert container(worker)["resources"]["limits"]["nvidia.com/gpu"] == "4"
     assert job["spec"]["submissionMode"] == "K8sJobMode" and job["spec"]["metadata"] == {"team": "a"}
+    assert job["spec"]["entrypointNumCpus"] == 1
 
 
 def on_host(root: Path, job: str, host: str) -> Any:
@@ -309,6 +310,7 @@ def test_what_only_sounds_like_a_credential(tmp_path: Path, more: str) -> None:
         ("common: {env: {A: b}}", ["RTD141 /values/common/env"]),
         ("head: {env: {RTD_NODES: '3'}}", ["RTD340 /values/head/env/RTD_NODES"]),
         ("job: {name: pinned}", []),
+        ("job: {extraSpec: {backoffLimit: 3}}", ["RTD141 /values/job/extraSpec/backoffLimit"]),
     ],
 )
 def test_values_go_through_the_charts_schema_and_around_nothing(

@@ -59,7 +59,7 @@ CASES = [
      "`workers.gpu.availabilityZone` is `us-west-2`, but must be an availability zone such as us-west-2a",
      "us-west-2", "followed by the zone's letter"),
     ("kind: s3, uri: s3://bucket/ray-train", "kind: S3, uri: s3://b/c", "RTD104",
-     "`training.storage.kind` is `S3`, but must be one of none, s3, fsx, pvc", "S3", "did you mean s3?"),
+     "`training.storage.kind` is `S3`, but must be one of none, s3, fsx, efs, pvc", "S3", "did you mean s3?"),
     ("kind: s3, uri: s3://bucket/ray-train", "kind: s3", "RTD105", "`training.storage.uri` is missing", "storage",
      "add `uri:` to `training.storage` (s3://bucket/prefix)"),
     ("kind: s3, uri: s3://bucket/ray-train", "uri: s3://b/c", "RTD105", "`training.storage.kind` is missing",
@@ -72,7 +72,8 @@ CASES = [
      "`training.args.int` is a map, but must be a number, text, true or false", "{str: 1}", "one plain value"),
     ("steps: 200", "x: {int: 1}", "RTD104",
      "`training.args.x` is a map, but must be a number, text, true or false", "{int: 1}", "one plain value"),
-    ("mode: job", "mode: rayjob", "RTD104", "`mode` is `rayjob`, but must be one of job, cluster", "rayjob", "job?"),
+    ("mode: job", "mode: rayjob", "RTD104", "`mode` is `rayjob`, but must be one of job, cluster, jobOnCluster",
+     "rayjob", "job?"),
     ('runId: ""', 'runId: "a b"', "RTD104",
      "`job.runId` is `a b`, but must be letters, digits, dots, hyphens and underscores", '"a b"', "use only these"),
     ('runId: ""', f"runId: {'x' * 64}", "RTD104",
@@ -85,7 +86,8 @@ CASES = [
     ("nodes: 2", 'nodes: "2"', "RTD104", '`workers.gpu.nodes` is `"2"`, but must be a whole number', '"2"', "quotes"),
     ("requireDigest: false", 'requireDigest: "true"', "RTD104",
      '`policy.requireDigest` is `"true"`, but must be true or false', '"true"', "without quotes"),
-    ("mode: job", 'mode: ""', "RTD104", '`mode` is `""`, but must be one of job, cluster', '""', "choose one"),
+    ("mode: job", 'mode: ""', "RTD104", '`mode` is `""`, but must be one of job, cluster, jobOnCluster', '""',
+     "choose one"),
     ("  gpu:\n", "  GPU:\n", "RTD501", "`GPU` is not a valid name", "GPU", "use lower-case letters"),
 ]  # fmt: skip
 
@@ -124,7 +126,7 @@ def test_keys_of_another_kind_of_storage_are_unknown_and_the_own_ones_missing() 
     shaped = environment("kind: s3, uri: s3://bucket/ray-train", "kind: fsx, uri: s3://b/c")
     missing, unknown = shaped.findings
     assert (missing.message, unknown.message) == ("`training.storage.claimName` is missing", "unknown key `uri`")
-    assert unknown.help == "remove it; known here: kind, claimName"
+    assert unknown.help == "remove it; known here: kind, claimName, subPath"
 
 
 def test_a_misspelt_key_hides_what_its_value_would_have_changed(tmp_path: Path) -> None:
