@@ -42,7 +42,7 @@ _REFUSED_GPUS = {
 
 @dataclass(frozen=True, slots=True)
 class InstanceType:
-    """One EC2 instance type. Memory in MiB, CPU in thousandths, network in Gbit/s, prices in USD per hour.
+    """One EC2 instance type. Memory in MiB, CPU in thousandths, network in Gbit/s, NVMe in GB, prices in USD per hour.
 
     `allocatable_*` is what Kubernetes leaves for pods: Karpenter's estimate (7.5 % of memory is the system's), less the
     2 MiB pages that the EFA installer sets aside (110 per vCPU and one, measured on p4de and p5).
@@ -64,6 +64,7 @@ class InstanceType:
     allocatable_memory_mib: int
     hugepages_mib: int
     max_pods: int
+    local_nvme_gb: int
     usd_per_hour: Mapping[str, float]
     capacity_block_usd_per_hour: float | None
     regions_seen: frozenset[str]
@@ -173,6 +174,7 @@ def _instance_type(row: Mapping[str, str], prefixes: Mapping[str, str]) -> Insta
         allocatable_memory_mib=(int(allocatable) if allocatable else int(memory * 0.925)) - hugepages,
         hugepages_mib=hugepages,
         max_pods=int(_number(row["max_pods_karpenter"])) or _MAX_PODS,
+        local_nvme_gb=int(_number(row["local_nvme_gb"])),
         usd_per_hour={region: float(row[column]) for region, column in regions.items() if row[column]},
         capacity_block_usd_per_hour=float(block) if block else None,
         regions_seen=frozenset(prefixes[z.split("-")[0]] for z in row["zones_seen"].split(";") if z),
@@ -197,6 +199,7 @@ def _local() -> InstanceType:
         allocatable_memory_mib=_LOCAL_MEMORY_MIB,
         hugepages_mib=0,
         max_pods=_MAX_PODS,
+        local_nvme_gb=0,
         usd_per_hour={},
         capacity_block_usd_per_hour=None,
         regions_seen=frozenset(),

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints
 
-from generator.model.base import RESUME_FROM, RUN_ID, Day, Memory, Model, Name, Text, Zone
+from generator.model.base import RESUME_FROM, RUN_ID, Day, Memory, Model, Name, Tags, Text, VolumeSize, Zone
 
 
 class Capacity(Model):
@@ -45,6 +45,10 @@ class WorkerGroup(Model):
     """vCPU of each worker pod. Default: what the node has left."""
     memory: Memory | None = None
     """Memory of each worker pod. Default: what the node has left."""
+    volume_size: VolumeSize = 200
+    """Root volume of each node in GiB (gp3)."""
+    scratch: Literal["volume", "nvme"] = "volume"
+    """Where images, logs and the pods' own files lie: on the root volume, or on the type's NVMe disks as one RAID 0."""
 
 
 class Head(Model):
@@ -158,3 +162,5 @@ class Environment(Model):
     """How the RayJob behaves."""
     policy: Policy = Policy()
     """Limits."""
+    tags: Tags = Field(default={})
+    """Tags for the environment's nodes and their volumes; they win over the cluster's."""
