@@ -212,6 +212,12 @@ def zones() -> Mapping[str, frozenset[str]]:
     return {row["region"]: frozenset(row["region"] + z for z in row["zones"].split()) for row in _rows("regions.csv")}
 
 
+def partition(region: str) -> str:
+    """The first part of an ARN: China and the US government have partitions of their own."""
+    partitions = {"cn-": "aws-cn", "us-gov-": "aws-us-gov"}
+    return next((name for prefix, name in partitions.items() if region.startswith(prefix)), "aws")
+
+
 @cache
 def images() -> tuple[Image, ...]:
     return tuple(Image(r["repository"], r["tag"], r["moves"] == "yes", r["ray"]) for r in _rows("images.csv"))

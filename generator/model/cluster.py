@@ -87,6 +87,6 @@ class Cluster(Model):
     node_repair: bool = False
     """EKS reboots or replaces nodes that it finds unhealthy."""
     autoscaler: Literal["none", "clusterAutoscaler"] = "none"
-    """clusterAutoscaler: worker nodes start when pods wait for them, and go when idle. none: they run until you scale them."""
+    """clusterAutoscaler: worker nodes start when pods wait, and go when idle. none: they run until you scale them."""
     tags: Tags = Field(default={})
     """Tags for everything that eksctl makes."""

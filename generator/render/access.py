@@ -47,12 +47,6 @@ class Grant:
         yield Statement(_WRITE if self.writes else _READ, (below,))
 
 
-def partition(region: str) -> str:
-    """The first part of an ARN: China and the US government have partitions of their own."""
-    partitions = {"cn-": "aws-cn", "us-gov-": "aws-us-gov"}
-    return next((name for prefix, name in partitions.items() if region.startswith(prefix)), "aws")
-
-
 def grants(environment: Environment) -> Iterator[Grant]:
     """Every location in S3 that a key of the environment names. A further such key is a further line here."""
     storage = environment.training.storage
@@ -97,7 +91,7 @@ def cluster_autoscaler(cluster: str) -> Association:
 
 
 def csi_driver(addon: str, where: str) -> Association:
-    """The controller of a CSI driver. Sources: the EKS guide's page of each add-on; aws-fsx-csi-driver docs/install.md."""
+    """The controller of a CSI driver. Sources: the EKS guide on each add-on; aws-fsx-csi-driver docs/install.md."""
     managed = f"arn:{where}:iam::aws:policy/service-role"
     if addon == "aws-ebs-csi-driver":
         return Association(

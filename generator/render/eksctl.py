@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from generator.catalog import partition
 from generator.model.cluster import Cluster
 from generator.model.environment import Capacity, Environment, WorkerGroup
-from generator.render.access import Association, cluster_autoscaler, csi_driver, partition, pods
+from generator.render.access import Association, cluster_autoscaler, csi_driver, pods
 from generator.resolve import Group, resolve
 
 NODE_GROUP_LABEL = "ray-train-dlc/node-group"

@@ -8,7 +8,19 @@ from datetime import UTC, date, datetime
 from generator.diagnostics.finding import Finding
 from generator.project import Loaded
 from generator.resolve import resolve
-from generator.rules import image, instances, kubernetes, money, names, network, reserved, storage, training
+from generator.rules import (
+    eksctl,
+    image,
+    instances,
+    kubernetes,
+    money,
+    names,
+    network,
+    reserved,
+    storage,
+    training,
+    vpc,
+)
 from generator.rules.context import Context
 
 Rule = Callable[[Context], Iterator[Finding]]
@@ -18,8 +30,10 @@ RULES: tuple[Rule, ...] = (
     *training.RULES,
     *instances.RULES,
     *network.RULES,
+    *vpc.RULES,
     *image.RULES,
     *kubernetes.RULES,
+    *eksctl.RULES,
     *storage.RULES,
     *money.RULES,
     *reserved.RULES,
