@@ -6,11 +6,14 @@ Sources: eksctl 0.215 pkg/vpc/vpc.go (SetSubnets); the VPC guide, "Subnet CIDR b
 from __future__ import annotations
 
 import ipaddress
+import re
 from dataclasses import dataclass
 
 from generator.model.cluster import Cluster
 from generator.resolve import Group
 
+VPC_PREFIXES = range(16, 25)
+"""Prefix lengths of a VPC that eksctl makes."""
 DEFAULT_CIDR = "192.168.0.0/16"
 RESERVED = 5
 """Addresses of each subnet that AWS keeps."""
@@ -33,6 +36,16 @@ class Subnets:
         return max(0, self.size - RESERVED)
 
 
+def ipv4_range(text: str) -> ipaddress.IPv4Network | None:
+    """A range in CIDR notation, such as 10.20.0.0/16; None for anything else, bits behind the prefix among it."""
+    if not re.fullmatch(r"[0-9.]+/[0-9]{1,2}", text):
+        return None
+    try:
+        return ipaddress.IPv4Network(text)
+    except ValueError:
+        return None
+
+
 def made_subnets(cluster: Cluster) -> Subnets | None:
     """The subnets that eksctl makes: an eighth of the VPC each, a sixteenth where more than 4 zones need two each.
 
@@ -40,9 +53,8 @@ def made_subnets(cluster: Cluster) -> Subnets | None:
     """
     if cluster.network.vpc_id is not None or cluster.network.private_subnets:
         return None
-    try:
-        vpc = ipaddress.IPv4Network(cluster.network.cidr or DEFAULT_CIDR)
-    except ValueError:
+    vpc = ipv4_range(cluster.network.cidr or DEFAULT_CIDR)
+    if vpc is None or vpc.prefixlen not in VPC_PREFIXES:
         return None
     return Subnets(vpc, vpc.prefixlen + (3 if len(cluster.availability_zones) * 2 <= 8 else 4))
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 
 from generator.catalog import LOCAL, instance_types, partition
 from generator.diagnostics.finding import Finding, Pointer
+from generator.plan.addresses import VPC_PREFIXES, ipv4_range
 from generator.rules.context import Context
 
 # GB on the root volume that are not the training's: what EKS' AMI asks for, and the image, unpacked.
@@ -124,42 +125,39 @@ def ranges(ctx: Context) -> Iterator[Finding]:
         return
     network = ctx.cluster.network
     for index, text in enumerate(network.public_access_cidrs):
-        if (problem := _range_problem(text)) is not None:
+        if ipv4_range(text) is None:
             yield ctx.in_cluster(
                 "RTD554",
                 "network",
                 "publicAccessCidrs",
                 index,
-                message=f"`{text}` is not an IPv4 range: {problem}",
+                message=f"`{text}` is not an IPv4 range",
+                label=_meant(text),
                 help="write an address and its prefix length, such as 203.0.113.0/24 or 203.0.113.7/32",
             )
     if network.cidr is None:
         return
-    problem = _range_problem(network.cidr)
-    if problem is None and not 16 <= int(network.cidr.partition("/")[2]) <= 24:
-        problem = "eksctl takes /16 to /24"
-    if problem is not None:
+    vpc = ipv4_range(network.cidr)
+    if vpc is None or vpc.prefixlen not in VPC_PREFIXES:
         yield ctx.in_cluster(
             "RTD554",
             "network",
             "cidr",
-            message=f"`{network.cidr}` is not a range for the VPC: {problem}",
-            help="write a private range of /16 to /24, such as 10.20.0.0/16",
+            message=f"`{network.cidr}` is not an IPv4 range"
+            if vpc is None
+            else f"eksctl makes no VPC of /{vpc.prefixlen}",
+            label=_meant(network.cidr),
+            help=f"write a private range of /{VPC_PREFIXES[0]} to /{VPC_PREFIXES[-1]}, such as 10.20.0.0/16",
         )
 
 
-def _range_problem(text: str) -> str | None:
-    address, slash, _ = text.partition("/")
-    if not slash:
-        return "it has no prefix length"
+def _meant(text: str) -> str:
+    """What a range with bits behind its prefix was probably meant to be."""
     try:
-        ipaddress.IPv4Network(text)
+        meant = str(ipaddress.IPv4Network(text, strict=False))
     except ValueError:
-        try:
-            return f"{ipaddress.IPv4Network(text, strict=False)} is meant" if address else "it has no address"
-        except ValueError:
-            return "address or prefix length is malformed"
-    return None
+        return ""
+    return f"did you mean `{meant}`?" if meant != text else ""
 
 
 def keys(ctx: Context) -> Iterator[Finding]:
