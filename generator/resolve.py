@@ -16,9 +16,6 @@ _GIB = 1024  # MiB
 _SMALL_CPU = 8
 _GRAIN_GIB = 4  # defaults of large pods are multiples of it; small pods keep single GiB
 
-WORKER_VOLUME_GIB = 200
-SYSTEM_VOLUME_GIB = 100
-"""Root volumes of the nodes that eksctl makes: images, logs and the pods' own files lie on them."""
 
 _DISK_EVICTION = 0.10
 """Share of the volume below which the kubelet evicts pods, on EKS as everywhere (source: `kubelet_memory_mib`)."""
@@ -110,7 +107,8 @@ def resolve(environment: Environment, cluster: Cluster | None) -> Resolved:
     """Work out all numbers of one environment."""
     made = cluster is not None and cluster.managed == "eksctl"
     groups = tuple(
-        resolve_group(environment, name, group, WORKER_VOLUME_GIB if made else None)
+        # NVMe disks that carry the pods' files have a size of their own, which no rule is asked about.
+        resolve_group(environment, name, group, group.volume_size if made and group.scratch == "volume" else None)
         for name, group in environment.workers.items()
         if usable(group.instance_type)
     )
@@ -118,7 +116,7 @@ def resolve(environment: Environment, cluster: Cluster | None) -> Resolved:
     room = None
     if system is not None and cluster is not None:
         alone, fsx = cluster.system_nodes.count == 1, environment.training.storage.kind == "fsx"
-        volume = SYSTEM_VOLUME_GIB if cluster.managed == "eksctl" else None
+        volume = cluster.system_nodes.volume_size if cluster.managed == "eksctl" else None
         room = node_room(system, gpu=False, efa=False, system=alone, fsx=fsx, volume_gib=volume)
     head = Head(environment.head.cpu, mib(environment.head.memory), system, room)
     return Resolved(environment, cluster, groups, head)

@@ -44,7 +44,7 @@ _REFUSED_GPUS = {
 
 @dataclass(frozen=True, slots=True)
 class InstanceType:
-    """One EC2 instance type. Memory in MiB, CPU in thousandths, network in Gbit/s, prices in USD per hour.
+    """One EC2 instance type. Memory in MiB, CPU in thousandths, network in Gbit/s, NVMe in GB, prices in USD per hour.
 
     `allocatable_*` is what Kubernetes leaves for pods: Karpenter's estimate (7.5 % of memory is the firmware's and the
     kernel's, then `kubelet_memory_mib` and `EVICTION_MIB`), less the 2 MiB pages that the EFA installer sets aside (110
@@ -68,6 +68,7 @@ class InstanceType:
     allocatable_memory_mib: int
     hugepages_mib: int
     max_pods: int
+    local_nvme_gb: int
     usd_per_hour: Mapping[str, float]
     capacity_block_usd_per_hour: float | None
     regions_seen: frozenset[str]
@@ -196,6 +197,7 @@ def _instance_type(row: Mapping[str, str], prefixes: Mapping[str, str]) -> Insta
         allocatable_memory_mib=(int(allocatable) if allocatable else int(memory * 0.925)) - hugepages,
         hugepages_mib=hugepages,
         max_pods=int(_number(row["max_pods_karpenter"])) or _MAX_PODS,
+        local_nvme_gb=int(_number(row["local_nvme_gb"])),
         usd_per_hour={region: float(row[column]) for region, column in regions.items() if row[column]},
         capacity_block_usd_per_hour=float(block) if block else None,
         regions_seen=frozenset(prefixes[z.split("-")[0]] for z in row["zones_seen"].split(";") if z),
@@ -221,6 +223,7 @@ def _local() -> InstanceType:
         allocatable_memory_mib=_LOCAL_MEMORY_MIB,
         hugepages_mib=0,
         max_pods=_MAX_PODS,
+        local_nvme_gb=0,
         usd_per_hour={},
         capacity_block_usd_per_hour=None,
         regions_seen=frozenset(),
@@ -231,6 +234,12 @@ def _local() -> InstanceType:
 def zones() -> Mapping[str, frozenset[str]]:
     """Zone names by region, for the regions that the tables know."""
     return {row["region"]: frozenset(row["region"] + z for z in row["zones"].split()) for row in rows("regions.csv")}
+
+
+def partition(region: str) -> str:
+    """The first part of an ARN: China and the US government have partitions of their own."""
+    partitions = {"cn-": "aws-cn", "us-gov-": "aws-us-gov"}
+    return next((name for prefix, name in partitions.items() if region.startswith(prefix)), "aws")
 
 
 @cache

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, StringConstraints
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 from pydantic.alias_generators import to_camel
 
 from generator.values.patterns import ENV_NAME, LABEL_KEY, LABEL_VALUE
@@ -87,3 +87,7 @@ Region = Annotated[str, StringConstraints(pattern=_REGION)]
 Zone = Annotated[str, StringConstraints(pattern=_ZONE)]
 Text = Annotated[str, StringConstraints(min_length=1, max_length=512)]
 Day = Annotated[str, StringConstraints(pattern=_DAY)]
+# GiB. EKS' images need 20; the end is what gp3 volumes had for long.
+VolumeSize = Annotated[int, Field(ge=20, le=16384)]
+# Tags of AWS resources; their form is a rule (RTD554).
+Tags = dict[str, str]

@@ -15,7 +15,9 @@ from generator.model.base import (
     Memory,
     Model,
     Name,
+    Tags,
     Text,
+    VolumeSize,
     Zone,
 )
 from generator.model.pods import Env, EnvFrom, NetworkPolicy, PullSecret, ServiceAccount
@@ -61,6 +63,10 @@ class WorkerGroup(Model):
     """vCPU of each worker pod. Default: what the node has left."""
     memory: Memory | None = None
     """Memory of each worker pod. Default: what the node has left."""
+    volume_size: VolumeSize = 200
+    """Root volume of each node in GiB (gp3)."""
+    scratch: Literal["volume", "nvme"] = "volume"
+    """Where images, logs and the pods' own files lie: on the root volume, or on the type's NVMe disks as one RAID 0."""
 
 
 class Head(Model):
@@ -217,6 +223,8 @@ class Environment(Model):
     """Further values of the chart, as its values.yaml writes them, for what has no key here."""
     policy: Policy = Policy()
     """Limits."""
+    tags: Tags = Field(default={})
+    """Tags for the environment's nodes and their volumes; they win over the cluster's."""
 
     @property
     def has_pods(self) -> bool:

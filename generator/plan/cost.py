@@ -1,7 +1,8 @@
 """Price per hour, as a sum of components.
 
 Instances at the on-demand price of the cluster's region (`generator/catalog/instances.csv`), Capacity Blocks at their
-own price, and, for a cluster that eksctl makes, its control plane and one NAT gateway. Storage and traffic are out.
+own price, and, for a cluster that eksctl makes, its control plane and, where the VPC is eksctl's too, one NAT gateway.
+Storage and traffic are out.
 """
 
 from __future__ import annotations
@@ -57,7 +58,8 @@ def cost(resolved: Resolved, today: date | None = None) -> Cost:
             each = _on_demand(system, region)
             components.append(Component(f"system nodes, {system.name}", cluster.system_nodes.count, each))
         components.append(_control_plane(cluster, today or datetime.now(UTC).date()))
-        components.append(Component("NAT gateway", 1, prices()["nat_gateway"].usd_per_hour, "and 0.045 USD per GB"))
+        if cluster.network.vpc_id is None:
+            components.append(Component("NAT gateway", 1, prices()["nat_gateway"].usd_per_hour, "and 0.045 USD per GB"))
     elif cluster is not None:
         notes.append("the cluster exists already: its control plane, NAT gateway and system nodes are not counted")
     if any(g.capacity.kind == "spot" for g in resolved.groups):

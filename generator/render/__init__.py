@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from generator.catalog import LOCAL
-from generator.model.environment import Environment, S3Storage
 from generator.project import Loaded
 from generator.render.chart import chart_values
+from generator.render.eksctl import NODE_GROUP_LABEL, parts
 from generator.render.header import with_header
-from generator.resolve import SYSTEM_VOLUME_GIB, Group, Resolved, memory_text, resolve
+from generator.resolve import Group, Resolved, memory_text, resolve
 
 if TYPE_CHECKING:
     from jinja2 import Environment as Templates
 
 _NOT_IN_YAML = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
-NODE_GROUP_LABEL = "ray-train-dlc/node-group"
 
 
 def values_path(folder: str) -> str:
@@ -73,46 +72,9 @@ def _clusterconfig(loaded: Loaded, mine: Resolved) -> str:
     assert cluster is not None and loaded.cluster is not None  # noqa: S101  (render() checked)
     # A job on a cluster that is there already has no nodes and no ServiceAccount of its own.
     everyone = [pair for pair in sorted([(loaded.folder, mine.environment), *loaded.neighbours]) if pair[1].has_pods]
-    items = [
-        {"folder": folder, "group": group}
-        for folder, environment in everyone
-        for group in resolve(environment, cluster).groups
-    ]
-    path = clusterconfig_path(cluster.name)
-    body = (
-        _templates()
-        .get_template("clusterconfig.yaml.j2")
-        .render(
-            path=path,
-            partition=_partition(cluster.region or ""),
-            cluster=cluster,
-            node_groups=items,
-            system_volume_gib=SYSTEM_VOLUME_GIB,
-            associations=list(_associations(e for _, e in everyone)),
-        )
-    )
+    template = _templates().get_template("clusterconfig.yaml.j2")
+    body = template.render(path=clusterconfig_path(cluster.name), cluster=cluster, **parts(cluster, everyone))
     return with_header(body, [loaded.cluster.source.file, *(f"environments/{f}/environment.yaml" for f, _ in everyone)])
-
-
-def _associations(environments: Iterator[Environment]) -> Iterator[dict[str, str]]:
-    """One Pod Identity association per environment that keeps its checkpoints in S3."""
-    for environment in environments:
-        storage = environment.training.storage
-        if isinstance(storage, S3Storage):
-            bucket, _, prefix = storage.uri.removeprefix("s3://").partition("/")
-            prefix = prefix.rstrip("/")
-            yield {
-                "namespace": environment.namespace,
-                "service_account": environment.name,
-                "bucket": bucket,
-                "prefix": f"{prefix}/" if prefix else "",
-            }
-
-
-def _partition(region: str) -> str:
-    """The first part of an ARN: China and the US government have partitions of their own."""
-    partitions = {"cn-": "aws-cn", "us-gov-": "aws-us-gov"}
-    return next((name for prefix, name in partitions.items() if region.startswith(prefix)), "aws")
 
 
 def _selector(group: Group, managed: str) -> dict[str, str]:

@@ -9,6 +9,7 @@ from generator.diagnostics.finding import Finding
 from generator.project import Loaded
 from generator.resolve import resolve
 from generator.rules import (
+    eksctl,
     image,
     instances,
     kubernetes,
@@ -24,6 +25,7 @@ from generator.rules import (
     training,
     values,
     variables,
+    vpc,
 )
 from generator.rules.context import Context
 
@@ -38,9 +40,11 @@ RULES: tuple[Rule, ...] = (
     *memory.RULES,
     *network.RULES,
     *variables.RULES,
+    *vpc.RULES,
     *image.RULES,
     *kubernetes.RULES,
     *on_cluster.RULES,
+    *eksctl.RULES,
     *storage.RULES,
     *secrets.RULES,
     *money.RULES,

@@ -21,6 +21,7 @@ from typing import Any
 
 import jsonschema
 import pytest
+import yaml
 
 from tests.cluster.tools import build
 
@@ -166,6 +167,35 @@ def check_clusterconfig_schema(document: Mapping[str, Any]) -> list[str]:
     """
     violations = sorted(_clusterconfig_schema().iter_errors(document), key=lambda error: error.json_path)
     return [f"{violation.json_path}: {violation.message}" for violation in violations]
+
+
+def check_node_config(document: Mapping[str, Any]) -> list[str]:
+    """What nodeadm's own schema says of a NodeConfig: one `path: message` per violation; empty: fine.
+
+    eksctl reads `overrideBootstrapCommand` into nodeadm's type and drops keys that it does not know.
+
+    Raises:
+        build.BuildError: the module with the schema cannot be had.
+    """
+    violations = sorted(_node_config_schema().iter_errors(document), key=lambda error: error.json_path)
+    return [f"{violation.json_path}: {violation.message}" for violation in violations]
+
+
+@cache
+def _node_config_schema() -> jsonschema.Draft7Validator:
+    folder = build.module_dir("eksctl-check", "github.com/awslabs/amazon-eks-ami/nodeadm")
+    crd = yaml.safe_load((folder / "crds" / "node.eks.aws_nodeconfigs.yaml").read_text(encoding="utf-8"))
+    schema = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    _close(schema)
+    return jsonschema.Draft7Validator(schema)
+
+
+def _close(schema: dict[str, Any]) -> None:
+    """Refuse keys that a map with named keys does not name."""
+    if "properties" in schema:
+        schema.setdefault("additionalProperties", False)
+        for child in schema["properties"].values():
+            _close(child)
 
 
 @cache

@@ -186,6 +186,28 @@ LET_THROUGH: dict[str, Change] = {
     "empty-volume": lambda config: _gpu(config).update(volumeSize=0),
     "addon-twice": lambda config: config["addons"].append({"name": "coredns"}),
     "unknown-addon": lambda config: config["addons"].append({"name": "no-such-addon"}),
+    "ranges-of-no-public-endpoint": lambda config: config.update(
+        vpc={
+            "clusterEndpoints": {"publicAccess": False, "privateAccess": True},
+            "publicAccessCIDRs": ["203.0.113.0/24"],
+        }
+    ),
+    "public-ranges-and-no-private-endpoint": lambda config: config.update(
+        vpc={"publicAccessCIDRs": ["203.0.113.0/24"]}
+    ),
+    "vpc-range-too-large": lambda config: config.update(vpc={"cidr": "10.0.0.0/8"}),
+    "malformed-vpc": lambda config: config.update(vpc={"id": "vpc"}),
+    "alias-for-a-key": lambda config: config.update(
+        secretsEncryption={"keyARN": "arn:aws:kms:us-west-2:111122223333:alias/eks"}
+    ),
+    "key-of-another-region": lambda config: _gpu(config).update(
+        volumeEncrypted=True, volumeKmsKeyID="arn:aws:kms:us-east-1:111122223333:key/mine"
+    ),
+    "tag-of-aws": lambda config: config["metadata"].update(tags={"aws:team": "ml"}),
+    "tag-with-an-asterisk": lambda config: _gpu(config).update(tags={"team": "*"}),
+    "unknown-key-of-nodeadm": lambda config: _gpu(config).update(
+        overrideBootstrapCommand="spec: {instance: {localStorage: {strategie: RAID0}}}"
+    ),
     "malformed-reservation": lambda config: _gpu(config).update(
         capacityReservation={"capacityReservationTarget": {"capacityReservationID": "reservation"}}
     ),

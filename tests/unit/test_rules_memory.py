@@ -17,7 +17,7 @@ from generator.plan.changes import changes_that_fit
 from generator.plan.disk import disk
 from generator.plan.memory import NEAR, gpu_memory
 from generator.project import Project
-from generator.resolve import SYSTEM_VOLUME_GIB, WORKER_VOLUME_GIB, Resolved, node_room, resolve, usable
+from generator.resolve import Resolved, node_room, resolve, usable
 from generator.rules import check
 from tests.project import make
 
@@ -160,9 +160,9 @@ def test_volumes_are_those_of_the_rendered_node_groups_and_unknown_elsewhere(tmp
 
     loaded = Project(make(tmp_path, environment=json.dumps(written()))).load("demo")
     text = render(loaded)["eksctl/demo.yaml"]
-    assert re.findall(r"volumeSize: (\d+)", text) == [str(SYSTEM_VOLUME_GIB), str(WORKER_VOLUME_GIB)]
+    assert re.findall(r"volumeSize: (\d+)", text) == ["100", "200"]
     mine = numbers(tmp_path, written())
-    assert mine.groups[0].room.disk_mib == int(WORKER_VOLUME_GIB * 1024 * 0.9) - 1024
+    assert mine.groups[0].room.disk_mib == int(200 * 1024 * 0.9) - 1024
     environment = written(nodes=1, storage={"kind": "none"}, args={"keep_checkpoints": 50})
     assert said(tmp_path, environment) == [("RTD212", "error")]
     existing = (tmp_path / "environments/_clusters/demo.yaml").read_text().replace("eksctl", "existing")

@@ -60,4 +60,34 @@ CODES = {
         E,
         why="the job would wait for ever, or pass the queue by",
     ),
+    "RTD551": Code(
+        "reserved nodes stand idle under the autoscaler",
+        W,
+        why="it ends nodes that nothing uses, and a reservation or block is paid whether used or not",
+        fix="Keep work queued, or use a cluster without the autoscaler for reserved nodes.",
+    ),
+    "RTD552": Code(
+        "NVMe asked for on an instance type without it",
+        E,
+        why="there is nothing to put images and scratch files on",
+        fix="Set `scratch` to `volume`, or choose a type with local disks.",
+    ),
+    "RTD553": Code(
+        "the nodes' root volume is too small",
+        E,
+        why="it holds the system and the image of about 20 GB, and the kubelet evicts pods when 15 % are left",
+        fix="Raise `volumeSize`.",
+    ),
+    "RTD554": Code(
+        "an id, range, key ARN or tag is malformed",
+        E,
+        why="eksctl takes most of them unread, and AWS refuses them when half of the cluster is made",
+        fix="Write it as the AWS console shows it.",
+    ),
+    "RTD555": Code(
+        "the EFA device plugin is too old for an instance type",
+        E,
+        why="it miscounts the interfaces, so pods get none or too many",
+        fix="Raise `platform.efaDevicePlugin`.",
+    ),
 }

@@ -66,4 +66,16 @@ CODES = {
         W,
         why="manifests carry it on from one to the next; `generator/catalog/variables.csv` has the reasons",
     ),
+    "RTD350": Code(
+        "the subnet has too few addresses for the nodes",
+        E,
+        why="each EFA interface of a node takes an address of its own; the arithmetic is in a note",
+        fix="Give the VPC a larger range (`network.cidr`), or take fewer nodes.",
+    ),
+    "RTD351": Code(
+        "the keys of `network` contradict each other",
+        E,
+        why="eksctl refuses them, or makes nodes that never join; a warning where it may be meant",
+        fix="Follow the help: a VPC with its subnets or a range, and an endpoint that the nodes can reach.",
+    ),
 }
