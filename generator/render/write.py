@@ -22,6 +22,7 @@ class Change(Enum):
     SAME = "unchanged"
     NEW = "new"
     CHANGED = "changed"
+    STALE = "removed"
     REFUSED = "edited by hand"
 
 
@@ -75,6 +76,26 @@ def _compare_one(root: Path, path: str, text: str, force: bool) -> Planned:
     return Planned(path, Change.CHANGED, text, current)
 
 
+def stale(root: Path, tree: Mapping[str, str], places: list[str], *, force: bool = False) -> list[Planned]:
+    """Files under `places` that this tool generated once and that `tree` no longer has; writing removes them.
+
+    One that was edited by hand since is refused unless `force`. What this tool did not generate is no matter of ours.
+    """
+    found = []
+    for path in sorted({p for place in places for p in root.glob(place) if p.is_file() and not p.is_symlink()}):
+        name = path.relative_to(root).as_posix()
+        if name in tree or not path.resolve().is_relative_to(root.resolve()):
+            continue
+        current = path.read_bytes().decode("utf-8", errors="replace")
+        known = state(current)
+        if known is State.OURS or (known is State.EDITED and force):
+            found.append(Planned(name, Change.STALE, "", current))
+        elif known is State.EDITED:
+            why = "nothing generates it any more, but it was edited by hand"
+            found.append(Planned(name, Change.REFUSED, "", current, why, forceable=True))
+    return found
+
+
 def diff(planned: Planned) -> str:
     """A unified diff of one file, empty when nothing changes."""
     before = (planned.current or "").splitlines(keepends=True)
@@ -98,7 +119,7 @@ def recover(root: Path) -> list[str]:
 
 
 def write(root: Path, planned: list[Planned]) -> None:
-    """Write the new and changed files. Each is written beside its place first; only when all are there do they move in.
+    """Write the new and changed files, and remove the stale ones. Each is written beside its place first; only when all are there do they move in.
 
     Killed before that, the tree is as it was; killed while they move in, the next write (or `recover`) moves the rest.
 
@@ -109,7 +130,7 @@ def write(root: Path, planned: list[Planned]) -> None:
     refused = [p for p in planned if p.change is Change.REFUSED]
     if refused:
         raise WriteError("; ".join(f"{p.path}: {p.reason}" for p in refused))
-    todo = [p for p in planned if p.change in (Change.NEW, Change.CHANGED)]
+    todo = [p for p in planned if p.change is not Change.SAME]
     if not todo:
         return
     try:
@@ -126,7 +147,7 @@ def _write_all(root: Path, todo: list[Planned]) -> None:
     done: list[tuple[Path, bytes | None]] = []
     try:
         journal.sweep([root / one.path for one in todo])
-        for one in todo:
+        for one in (p for p in todo if p.change is not Change.STALE):
             target = root / one.path
             _make_folders(target.parent, made)
             parts.append((_write_beside(target, one.text.encode()), target, one))
@@ -136,6 +157,10 @@ def _write_all(root: Path, todo: list[Planned]) -> None:
             before = None if one.current is None else target.read_bytes()
             done.append((target, before))
             part.replace(target)
+        for one in (p for p in todo if p.change is Change.STALE):
+            target = root / one.path
+            done.append((target, target.read_bytes()))
+            target.unlink()
         journal.end(root)
     except BaseException as error:  # an interrupt must not leave half a tree either
         left = _undo(parts, done, made)
