@@ -23,9 +23,9 @@ def add(sub: Subparsers) -> None:
         "pin",
         parents=[root(), several()],
         help="set the image's digest by its tag; asks the image's registry",
-        description="Ask the image's registry for the digest of its linux/amd64 image, set image.digest in version.yaml "
-        "and policy.requireDigest in environment.yaml. Credentials are those of `docker login`, where it keeps them in "
-        "its configuration file; public images need none.",
+        description="Ask the image's registry for the digest of its linux/amd64 image; set image.digest in "
+        "version.yaml and policy.requireDigest in environment.yaml. Credentials are those that "
+        "`docker login` keeps in its configuration file; public images need none.",
     )
     parser.add_argument("--check", action="store_true", help="write nothing; exit 1 if a tag has moved since")
     parser.add_argument("--update", action="store_true", help="where a tag has moved, take what it names now")

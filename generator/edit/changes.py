@@ -88,7 +88,7 @@ def _apply_one(text: str, source: Source, change: Change, file: str) -> str:
     if after.findings or not _same(after.data, expected):
         raise EditError(
             f"`{dotted(change.path)}` of {file} cannot be changed without changing anything else "
-            "(an anchor or `<<` is in the way); change it in an editor"
+            "(an anchor, `<<` or a block of text is in the way); change it in an editor"
         )
     return new
 

@@ -68,7 +68,7 @@ def _image_to_version(files: Files, folder: str) -> list[str]:
 
 
 def _lines_of(text: str, key: str) -> str:
-    """The lines of a top-level key, with the comments right above it."""
+    """The lines of a top-level key, with the comments in them."""
     text = text.removeprefix(BOM)
     entry = nodes(text).find(key)
     if entry is None:

@@ -71,8 +71,8 @@ def _known(model: type[BaseModel], data: Any, prefix: str = "") -> Iterator[str]
                 yield from _known(member, inside, f"{prefix}{name}.")
             elif get_origin(member) is dict:
                 for child in _members(get_args(member)[1]):
-                    for chosen in inside if isinstance(inside, dict) and _is_model(child) else ():
-                        yield from _known(child, inside[chosen], f"{prefix}{name}.{chosen}.")
+                    for chosen, below in inside.items() if isinstance(inside, dict) and _is_model(child) else ():
+                        yield from _known(child, below, f"{prefix}{name}.{chosen}.")
 
 
 def _below(inside: Any, part: str | int) -> list[Any]:
@@ -95,7 +95,7 @@ def _members(annotation: Any) -> list[Any]:
 
 
 def _plain(kind: Any) -> Any:
-    return type(get_args(kind)[0]) if str(get_origin(kind)) == "typing.Literal" else kind
+    return type(get_args(kind)[0]) if get_args(kind) and str(get_origin(kind)) == "typing.Literal" else kind
 
 
 def _is_model(kind: Any) -> bool:

@@ -12,7 +12,7 @@ from generator.render import quote
 from generator.source import parse
 
 # Words, and what paths, addresses and versions are made of; no character that has a meaning at some place.
-_PLAIN = re.compile(r"[A-Za-z0-9_./+-][A-Za-z0-9_./:@=+-]*( [A-Za-z0-9_./@=+-]+)*")
+_PLAIN = re.compile(r"[A-Za-z0-9_./][A-Za-z0-9_./:@=+-]*( [A-Za-z0-9_./@=+-]+)*")
 _Y_OR_N = re.compile("[yn]", re.IGNORECASE)  # truth values of YAML 1.1 that PyYAML does not take for such
 
 

@@ -158,7 +158,9 @@ class Text:
             return self.text[: entry.start] + self.text[following[0].start :]
         end = line_end(self.text, entry.end)
         if end == len(self.text):
-            start = len(self.text[:start].removesuffix("\n").removesuffix("\r"))
+            before_it = len(self.text[:start].removesuffix("\n").removesuffix("\r"))
+            if not any(other.style in ("|", ">") and other.end == before_it for other in walk(self.root)):
+                start = before_it  # a block of text would lose its last line break
         else:
             end += 2 if self.text.startswith("\r\n", end) else 1
         return self.text[:start] + self.text[end:]

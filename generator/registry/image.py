@@ -1,4 +1,4 @@
-"""The image behind a tag. What the registry sends is believed only where its SHA-256 is the digest that was asked for."""
+"""The image behind a tag. What the registry sends counts only where its SHA-256 is the digest that was asked for."""
 
 from __future__ import annotations
 

@@ -119,7 +119,9 @@ def recover(root: Path) -> list[str]:
 
 
 def write(root: Path, planned: list[Planned]) -> None:
-    """Write the new and changed files, and remove the stale ones. Each is written beside its place first; only when all are there do they move in.
+    """Write the new and changed files, then remove the stale ones.
+
+    Each is written beside its place first; only when all are there do they move in.
 
     Killed before that, the tree is as it was; killed while they move in, the next write (or `recover`) moves the rest.
 

