@@ -138,12 +138,12 @@ def test_what_cannot_be_done_is_refused(before: str, change: Change, says: str |
     assert says in str(error.value)
 
 
-AMBIGUOUS = "yes On n 010 1.30 1e3 2026-12-01 12:30:00 0x1f 1_000 ~ null True .5 - *a &a !a nan a: [a".split() + [
-    "a: b",
-    "a #b",
-    "",
-    " a",
+# fmt: off
+AMBIGUOUS = [
+    "yes", "On", "n", "010", "1.30", "1e3", "2026-12-01", "12:30:00", "0x1f", "1_000", "~", "null", "True",
+    ".5", "-", "*a", "&a", "!a", "nan", "a:", "[a", "a: b", "a #b", "", " a",
 ]
+# fmt: on
 
 
 @pytest.mark.parametrize("text", AMBIGUOUS)

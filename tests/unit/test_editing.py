@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
@@ -123,17 +122,6 @@ def test_links_and_modes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert at(root, "set", "demo", "job.runId=3") == 2
     assert "leads out of the project through a symbolic link" in capsys.readouterr().err
     assert 'runId: "2"' in outside.read_text()
-
-
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
-def test_a_folder_that_may_not_be_written(tmp_path: Path) -> None:
-    make(tmp_path)
-    folder = (tmp_path / ENVIRONMENT).parent
-    folder.chmod(0o500)
-    try:
-        assert at(tmp_path, "set", "demo", "job.runId=2") == 5
-    finally:
-        folder.chmod(0o700)
 
 
 def test_promote_keeps_the_comments_of_the_target(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
