@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable
+from pathlib import Path
 
 from generator import exits
 from generator.commands.common import all_findings, emit, has_errors
@@ -12,7 +13,7 @@ from generator.diagnostics.output import format_findings, summary
 from generator.edit.files import Files
 from generator.exits import Stop
 from generator.project import Loaded, Project, sources
-from generator.render.write import WriteError
+from generator.render.write import WriteError, recover
 
 
 def environment_file(folder: str) -> str:
@@ -21,6 +22,20 @@ def environment_file(folder: str) -> str:
 
 def version_file(folder: str) -> str:
     return f"environments/{folder}/version.yaml"
+
+
+def start(root: Path, *, dry_run: bool) -> Files:
+    """The files as they are, after a write that was killed is finished: its changes must not be lost under new ones.
+
+    Raises:
+        Stop: it cannot be finished.
+    """
+    try:
+        for path in [] if dry_run else recover(root):
+            print(f"finished   {path} (an earlier write was killed)", file=sys.stderr)
+    except WriteError as error:
+        raise Stop(exits.TOOL, str(error)) from error
+    return Files(root)
 
 
 def finish(files: Files, folders: list[str], *, dry_run: bool) -> int:

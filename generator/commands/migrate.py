@@ -8,6 +8,7 @@ from typing import get_args
 
 from generator import exits
 from generator.commands.common import Subparsers, emit, root, several
+from generator.commands.edits import start
 from generator.exits import Stop
 from generator.project import Project
 from generator.render.write import WriteError
@@ -29,13 +30,12 @@ def add(sub: Subparsers) -> None:
 def run(args: argparse.Namespace) -> int:
     """Raise the files of environments, all of them or none."""
     from generator.edit import EditError
-    from generator.edit.files import Files
     from generator.edit.migrate import migrate
     from generator.model.environment import Environment
 
     (current,) = get_args(Environment.model_fields["schema_version"].annotation)
+    files = start(args.root, dry_run=args.dry_run)
     folders = Project(args.root).select(args.env)
-    files = Files(args.root)
     try:
         results = {folder: migrate(files, folder, current) for folder in folders}
     except EditError as error:

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import argparse
 import sys
+from typing import TYPE_CHECKING
 
 from generator import exits
 from generator.catalog import LOCAL
 from generator.commands.common import Subparsers, emit, root, several
-from generator.commands.edits import environment_file, finish, version_file
+from generator.commands.edits import environment_file, finish, start, version_file
 from generator.diagnostics.finding import Finding
 from generator.diagnostics.output import format_findings, summary
+from generator.edit.files import Files
 from generator.exits import Stop
 from generator.model.version import Image
 from generator.project import Loaded, Project, sources
-from generator.registry import Found, RegistryError, look_up
+
+if TYPE_CHECKING:  # urllib is loaded when a registry is asked
+    from generator.registry import Found
 
 
 def add(sub: Subparsers) -> None:
@@ -35,6 +39,7 @@ def add(sub: Subparsers) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Pin the images of environments, or compare pins with what their tags name now."""
+    files = start(args.root, dry_run=args.dry_run or args.check)
     project = Project(args.root)
     folders = project.select(args.env)
     loaded = [project.load(folder) for folder in folders]
@@ -52,14 +57,12 @@ def run(args: argparse.Namespace) -> int:
         raise Stop(exits.FINDINGS, f"{summary(moved)}; nothing was changed")
     if args.check:
         return _checked(loaded)
-    return _write(args, loaded, found)
+    return _write(args, files, loaded, found)
 
 
-def _write(args: argparse.Namespace, loaded: list[Loaded], found: dict[tuple[str, str], Found]) -> int:
+def _write(args: argparse.Namespace, files: Files, loaded: list[Loaded], found: dict[tuple[str, str], Found]) -> int:
     from generator.edit import EditError, Put
-    from generator.edit.files import Files
 
-    files = Files(args.root)
     for one in loaded:
         image = _image(one)
         what = found[image.repository, image.tag]
@@ -100,6 +103,8 @@ def _image(one: Loaded) -> Image:
 
 
 def _ask(repository: str, tag: str) -> Found:
+    from generator.registry import RegistryError, look_up
+
     try:
         return look_up(repository, tag)
     except RegistryError as error:

@@ -9,7 +9,7 @@ from typing import Any
 
 from generator import exits
 from generator.commands.common import Subparsers, emit, root
-from generator.commands.edits import finish, usable, version_file
+from generator.commands.edits import finish, start, usable, version_file
 from generator.exits import Stop
 from generator.model.version import Image
 from generator.project import Loaded, Project
@@ -33,8 +33,8 @@ def add(sub: Subparsers) -> None:
 def run(args: argparse.Namespace) -> int:
     """Copy a version from one environment to another."""
     from generator.edit import EditError
-    from generator.edit.files import Files
 
+    files = start(args.root, dry_run=args.dry_run)
     project = Project(args.root)
     (source,), (target,) = project.select([args.source]), project.select([args.target])
     if source == target:
@@ -49,7 +49,6 @@ def run(args: argparse.Namespace) -> int:
             f"{target} takes images with a digest only (policy.requireDigest), and {source} has none: run "
             f"`python -m generator pin {source}` first; nothing was changed",
         )
-    files = Files(args.root)
     try:
         _copy(files, given, taking)
     except EditError as error:

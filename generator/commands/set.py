@@ -9,7 +9,7 @@ from pydantic import BaseModel
 
 from generator import exits
 from generator.commands.common import Subparsers, root
-from generator.commands.edits import environment_file, finish, version_file
+from generator.commands.edits import environment_file, finish, start, version_file
 from generator.exits import Stop
 from generator.project import Project
 
@@ -43,12 +43,11 @@ def add(sub: Subparsers) -> None:
 def run(args: argparse.Namespace) -> int:
     """Change keys, unless the change brings errors."""
     from generator.edit import EditError, Put, Remove
-    from generator.edit.files import Files
     from generator.edit.paths import path_of
 
+    files = start(args.root, dry_run=args.dry_run)
     project = Project(args.root)
     (folder,) = project.select([args.env])
-    files = Files(args.root)
     try:
         for assignment in args.assignments or ():
             key, equals, written = assignment.partition("=")

@@ -79,12 +79,13 @@ def _compare_one(root: Path, path: str, text: str, force: bool) -> Planned:
 def stale(root: Path, tree: Mapping[str, str], places: list[str], *, force: bool = False) -> list[Planned]:
     """Files under `places` that this tool generated once and that `tree` no longer has; writing removes them.
 
+    Hidden files are parts that another write has not finished.
     One that was edited by hand since is refused unless `force`. What this tool did not generate is no matter of ours.
     """
     found = []
     for path in sorted({p for place in places for p in root.glob(place) if p.is_file() and not p.is_symlink()}):
         name = path.relative_to(root).as_posix()
-        if name in tree or not path.resolve().is_relative_to(root.resolve()):
+        if name in tree or path.name.startswith(".") or not path.resolve().is_relative_to(root.resolve()):
             continue
         current = path.read_bytes().decode("utf-8", errors="replace")
         known = state(current)
