@@ -21,7 +21,7 @@ from generator.model.cluster import Cluster
 from generator.model.environment import Environment
 from generator.model.shape import Shaped, shape
 from generator.model.version import Version
-from generator.source import MAX_BYTES, read
+from generator.source import MAX_BYTES, Source, parse, read
 
 # The usual way to write it, once and at the top level: a file about another cluster is then known without parsing it.
 _CLUSTER = re.compile(rb"^cluster:[ \t]+([a-z0-9-]+)[ \t]*(?:#.*)?\r?$", re.MULTILINE)
@@ -56,6 +56,8 @@ class Project:
     """The folder that holds `environments/`. Folders are listed and files are read once."""
 
     root: Path
+    overlay: Mapping[str, bytes] = field(default_factory=dict)
+    """Files by path from the root that are taken as if they held this: a change is judged before it is written."""
     _environments: dict[str, Shaped[Environment]] = field(default_factory=dict)
     _clusters: dict[str, Shaped[Cluster]] = field(default_factory=dict)
     _names: list[str] | None = None
@@ -124,7 +126,7 @@ class Project:
         """Everything that `folder`'s environment depends on."""
         environment = self.environment(folder)
         version_file = f"environments/{folder}/version.yaml"
-        version = shape(read(self.root / version_file, version_file), Version, {"rayVersion": "0.0.0"})
+        version = shape(self._read(version_file), Version, {"rayVersion": "0.0.0"})
         findings = [*environment.findings, *version.findings]
         cluster = None
         neighbours: tuple[tuple[str, Environment], ...] = ()
@@ -143,14 +145,19 @@ class Project:
             file = f"environments/{folder}/environment.yaml"
             name = folder if re.fullmatch(NAME, folder) else "unnamed"
             stand_ins = {"schemaVersion": 1, "name": name, "cluster": "unknown"}
-            self._environments[folder] = shape(read(self.root / file, file), Environment, stand_ins)
+            self._environments[folder] = shape(self._read(file), Environment, stand_ins)
         return self._environments[folder]
 
     def cluster(self, name: str) -> Shaped[Cluster]:
         if name not in self._clusters:
             file = f"environments/_clusters/{name}.yaml"
-            self._clusters[name] = shape(read(self.root / file, file), Cluster, {"name": "unnamed"})
+            self._clusters[name] = shape(self._read(file), Cluster, {"name": "unnamed"})
         return self._clusters[name]
+
+    def _read(self, file: str) -> Source:
+        if file in self.overlay:
+            return parse(self.overlay[file], file)
+        return read(self.root / file, file)
 
     def on_cluster(self, name: str) -> list[str]:
         """Folders of the environments on this cluster, sorted.
@@ -176,9 +183,10 @@ class Project:
 
     def _written_cluster(self, folder: str) -> str | None:
         """The cluster of an environment that is not parsed for it; None when it is not written in the usual way."""
-        path, raw = self.environments_dir / folder / "environment.yaml", b""
+        path = self.environments_dir / folder / "environment.yaml"
+        raw = self.overlay.get(f"environments/{folder}/environment.yaml", b"")
         try:
-            if path.is_file():
+            if not raw and path.is_file():
                 with path.open("rb") as handle:
                     raw = handle.read(MAX_BYTES)
         except OSError:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from generator.conflicts import conflict_line
 from generator.diagnostics.codes import CODES
 from generator.diagnostics.finding import START_OF_FILE, Finding, Pointer, Position, Range, lines_of
 
@@ -121,6 +122,15 @@ def parse(raw: bytes, shown_as: str) -> Source:
             f"the file says that it is YAML {version}, but is read as YAML 1.2",
             Position(line, 1),
             help="remove the %YAML line; in YAML 1.2 `yes` and `on` are text",
+        )
+    if (conflict := conflict_line(text)) is not None:
+        return _broken(
+            shown_as,
+            text,
+            "RTD132",
+            "Git's conflict markers stand here: a merge was not finished",
+            Position(conflict, 1),
+            help="keep one side or both, and remove the lines that begin with <<<<<<<, ======= and >>>>>>>",
         )
     return _compose(text, shown_as)
 

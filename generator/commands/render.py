@@ -8,7 +8,7 @@ import sys
 from generator import exits
 from generator.commands.common import Subparsers, emit, root, several, valid
 from generator.exits import Stop
-from generator.project import Project
+from generator.project import Loaded, Project
 
 
 def add(sub: Subparsers) -> None:
@@ -26,7 +26,7 @@ def add(sub: Subparsers) -> None:
 def run(args: argparse.Namespace) -> int:
     """Render what environments generate, and write it, or with --check only compare."""
     from generator.render import render as render_tree
-    from generator.render.write import Change, WriteError, compare, diff, recover, write
+    from generator.render.write import Change, WriteError, compare, diff, recover, stale, write
 
     project = Project(args.root)
     loaded = valid(project, args.env, quiet=args.check)
@@ -39,6 +39,7 @@ def run(args: argparse.Namespace) -> int:
     except WriteError as error:
         raise Stop(exits.TOOL, str(error)) from error
     planned = compare(args.root, tree, force=args.force)
+    planned += stale(args.root, tree, _places(loaded, everything=not args.env), force=args.force)
     refused = [p for p in planned if p.change is Change.REFUSED]
     for p in refused:
         print(f"refused: {p.path}: {p.reason}", file=sys.stderr)
@@ -54,7 +55,8 @@ def run(args: argparse.Namespace) -> int:
     if args.check:
         for p in changes:
             emit(diff(p))
-            print(f"would change: {p.path}", file=sys.stderr)
+            what = "remove" if p.change is Change.STALE else "change"
+            print(f"would {what}: {p.path}", file=sys.stderr)
         return exits.FINDINGS if changes else exits.OK
     try:
         write(args.root, planned)
@@ -63,3 +65,10 @@ def run(args: argparse.Namespace) -> int:
     for p in planned:
         print(f"{p.change.value:<9}  {p.path}")
     return exits.OK
+
+
+def _places(loaded: list[Loaded], *, everything: bool) -> list[str]:
+    """Where generated files of these environments may lie; with `everything`, those of what is gone, too."""
+    if everything:
+        return ["environments/*/generated/**/*", "eksctl/*.yaml"]
+    return [f"environments/{one.folder}/generated/**/*" for one in loaded]

@@ -57,6 +57,8 @@ def shape(source: Source, model: type[ModelT], stand_ins: Mapping[str, Any] | No
                 )
             )
         return Shaped(source, None, tuple(found))
+    if (other := _other_format(source, model)) is not None:
+        return Shaped(source, None, (*found, other))  # its keys may mean something else
     data = copy.deepcopy(source.data)
     said = {f.path for f in found}
     pruned: list[Pointer] = [f.path for f in found]
@@ -95,6 +97,28 @@ def _plain_tried(detail: Any) -> bool:
 def _deepest_first(details: Any) -> list[Any]:
     """The errors of a union's map before those of its plain members, which are about the same place."""
     return sorted(details, key=_plain_tried)
+def _other_format(source: Source, model: type[BaseModel]) -> Finding | None:
+    """A `schemaVersion` that is a number, but not the one that this version reads."""
+    field = model.model_fields.get("schema_version")
+    written = source.data.get("schemaVersion")
+    if field is None or type(written) is not int:
+        return None
+    (current,) = get_args(field.annotation)
+    if written == current:
+        return None
+    if written < current:
+        return source.finding(
+            "RTD130",
+            ("schemaVersion",),
+            f"the file has format {written}; this version reads format {current}",
+            help="run `python -m generator migrate`: it raises the file's format and keeps its comments",
+        )
+    return source.finding(
+        "RTD131",
+        ("schemaVersion",),
+        f"the file has format {written}, but this version knows formats up to {current} only",
+        help="use the version of this tool that the file was written for",
+    )
 
 
 def _real_path(model: type[BaseModel], loc: tuple[str | int, ...], kind: str) -> Pointer:

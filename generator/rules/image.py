@@ -79,8 +79,7 @@ def pinned(ctx: Context) -> Iterator[Finding]:
         severity=Severity.ERROR if required else Severity.WARNING,
         on_key=True,
         notes=("policy.requireDigest asks for it",) if required else (),
-        help=f"look the digest up, for example with `docker buildx imagetools inspect {image.repository}:{image.tag}`, and set "
-        "image.digest",
+        help=f"run `python -m generator pin {ctx.loaded.folder}`: it asks the image's registry and sets image.digest",
     )
     known = next((i for i in catalog.images() if (i.repository, i.tag) == (image.repository, image.tag)), None)
     if image.tag == "latest" or (known is not None and known.moves):

@@ -14,6 +14,7 @@ from generator.rules import check
 from tests.project import FIXTURES, PLACES, base
 
 TODAY = date(2026, 12, 3)  # for what ends on a day
+ASKS_A_REGISTRY = "RTD430"  # tests/registry/test_pin.py
 CASES = sorted(p for p in (FIXTURES / "invalid").iterdir() if p.is_dir())
 
 
@@ -59,4 +60,4 @@ def test_near_miss_passes(case: Path, tmp_path: Path) -> None:
 
 
 def test_every_code_has_a_fixture() -> None:
-    assert {case.name[:6] for case in CASES} == set(CODES)
+    assert {case.name[:6] for case in CASES} == set(CODES) - {ASKS_A_REGISTRY}

@@ -35,4 +35,10 @@ CODES = {
         W,
         why="every node pulls about 20 GB across regions",
     ),
+    "RTD430": Code(
+        "the image tag has moved since it was pinned",
+        E,
+        why="the registry's tag names another image than the digest; only `pin` asks the registry",
+        fix="take the new image with `python -m generator pin ENV --update`, or leave the digest as it is",
+    ),
 }

@@ -50,6 +50,24 @@ CODES = {
         E,
         why="checked by `training/config.py` itself",
     ),
+    "RTD130": Code(
+        "the file has an older format",
+        E,
+        why="the number in `schemaVersion` says how its keys are meant",
+        fix="`python -m generator migrate` raises it; comments stay",
+    ),
+    "RTD131": Code(
+        "the file has a format that this version does not know",
+        E,
+        why="it was written for a newer version of this tool",
+        fix="use that version",
+    ),
+    "RTD132": Code(
+        "the file holds Git's conflict markers",
+        E,
+        why="a merge was not finished: two versions stand in the file",
+        fix="keep one side or both, and remove the lines of markers",
+    ),
     "RTD140": Code(
         "the chart does not take this value",
         E,
