@@ -16,7 +16,7 @@ def addresses(ctx: Context) -> Iterator[Finding]:
     """Every interface of a node has an address of its subnet, and so has the worker pod."""
     cluster = ctx.cluster
     subnets = made_subnets(cluster) if cluster is not None and cluster.managed == "eksctl" else None
-    if subnets is None:
+    if subnets is None or not ctx.environment.has_pods:
         return
     mine: dict[str, list[Group]] = defaultdict(list)
     for group, _ in ctx.groups():
