@@ -70,8 +70,7 @@ def _values(loaded: Loaded, resolved: Resolved) -> str:
 def _clusterconfig(loaded: Loaded, mine: Resolved) -> str:
     cluster = mine.cluster
     assert cluster is not None and loaded.cluster is not None  # noqa: S101  (render() checked)
-    # A job on a cluster that is there already has no nodes and no ServiceAccount of its own.
-    everyone = [pair for pair in sorted([(loaded.folder, mine.environment), *loaded.neighbours]) if pair[1].has_pods]
+    everyone = sorted([(loaded.folder, mine.environment), *loaded.neighbours])
     template = _templates().get_template("clusterconfig.yaml.j2")
     body = template.render(path=clusterconfig_path(cluster.name), cluster=cluster, **parts(cluster, everyone))
     return with_header(body, [loaded.cluster.source.file, *(f"environments/{f}/environment.yaml" for f, _ in everyone)])
