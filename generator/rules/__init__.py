@@ -51,7 +51,9 @@ RULES: tuple[Rule, ...] = (
     *reserved.RULES,
 )
 # About nodes and pods that are to be started; a job on a cluster that is there already starts none.
-OF_NEW_PODS: frozenset[Rule] = frozenset((*instances.OF_PODS, *money.RULES, *reserved.RULES))
+OF_NEW_PODS: frozenset[Rule] = frozenset(
+    (*instances.OF_PODS, memory.pod, memory.head, memory.volume, *money.RULES, *reserved.RULES)
+)
 
 
 def check(loaded: Loaded, today: date | None = None) -> list[Finding]:

@@ -15,8 +15,11 @@ import yaml
 
 from generator.catalog.variables import variables
 from generator.diagnostics import Severity
+from generator.plan.cost import cost
+from generator.plan.report import as_text
 from generator.project import Project
 from generator.render import render, values_path
+from generator.resolve import resolve
 from generator.rules import check
 from tests import helm
 from tests.project import base, edited, make, sharing
@@ -202,6 +205,10 @@ def test_a_job_on_the_cluster_of_another_environment(tmp_path: Path) -> None:
         assert [g["name"] for g in config["managedNodeGroups"]] == ["system", "big-gpu", "demo-gpu"]
         accounts = [a["serviceAccountName"] for a in config["iam"]["podIdentityAssociations"]]
         assert accounts == ["big", "demo"]
+    job_alone = Project(tmp_path).load("evening")
+    assert job_alone.environment.model is not None and job_alone.cluster is not None
+    plan = resolve(job_alone.environment.model, job_alone.cluster.model)
+    assert cost(plan).usd_per_hour == 0 and "environment big" in as_text(plan)
 
 
 def said(root: Path, whole: str, folder: str = "demo") -> list[str]:
@@ -379,3 +386,12 @@ def test_a_credential_does_not_get_into_the_output(tmp_path: Path) -> None:
     for output in FORMATS:
         shown = format_findings(check(loaded), dict(loaded.texts()), output)
         assert "RTD642" in shown and "hf_0123" not in shown
+
+
+def test_values_without_the_chart_beside_the_tool_are_not_called_good(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("generator.rules.values.SCHEMA", tmp_path / "values.schema.json")
+    make(tmp_path, environment=text("values: {comon: {}}\n"))
+    (found,) = [f for f in check(Project(tmp_path).load("demo")) if f.code == "RTD140"]
+    assert found.severity is Severity.WARNING and "cannot be checked" in found.message
