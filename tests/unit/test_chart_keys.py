@@ -301,6 +301,21 @@ def test_what_only_sounds_like_a_credential(tmp_path: Path, more: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("more", "expected"),
+    [
+        ("commonLabels: {ray.io/cluster: a}", ["RTD144 /commonLabels/ray.io~1cluster"]),
+        ("commonLabels: {example.com/cluster: a}", []),
+        ("serviceAccount: {annotations: {meta.helm.sh/x: a}}", ["RTD144 /serviceAccount/annotations/meta.helm.sh~1x"]),
+        ("commonAnnotations: {helm.sh/resource-policy: keep}", []),
+        ("imagePullSecrets: [{name: a}, {name: b}, {name: a}]", ["RTD144 /imagePullSecrets/2"]),
+        ("env: {A: {fieldRef: {fieldPath: nonsense}}}", ["RTD104 /env/A/fieldRef/fieldPath"]),
+    ],
+)
+def test_what_stands_around_the_pods(tmp_path: Path, more: str, expected: list[str]) -> None:
+    assert said(tmp_path, text(more + "\n")) == expected
+
+
+@pytest.mark.parametrize(
     ("written", "expected"),
     [
         ("comon: {}", ["RTD140 /values/comon"]),
@@ -334,7 +349,7 @@ def test_values_go_through_the_charts_schema_and_around_nothing(
         ("training.probe", "{steps: 200}", ["RTD109 /training/args/steps"]),
         ("training.probe", "{device: tpu}", ["RTD109 /training/args/device"]),
         ("own", "{anything: 1}", []),
-        ("own", "{run_path: /x}", ["RTD109 /training/args/run_path"]),
+        ("own", "{run_path: /x, help: true}", ["RTD109 /training/args/help", "RTD109 /training/args/run_path"]),
         ("training.train", "{anything: 1}", ["RTD109 /training/args/anything"]),
     ],
 )
