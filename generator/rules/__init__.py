@@ -14,6 +14,7 @@ from generator.rules import (
     instances,
     kubernetes,
     memory,
+    metadata,
     money,
     names,
     network,
@@ -36,6 +37,7 @@ RULES: tuple[Rule, ...] = (
     *training.RULES,
     *sources.RULES,
     *values.RULES,
+    *metadata.RULES,
     *instances.RULES,
     *memory.RULES,
     *network.RULES,
@@ -51,7 +53,9 @@ RULES: tuple[Rule, ...] = (
     *reserved.RULES,
 )
 # About nodes and pods that are to be started; a job on a cluster that is there already starts none.
-OF_NEW_PODS: frozenset[Rule] = frozenset((*instances.OF_PODS, *money.RULES, *reserved.RULES))
+OF_NEW_PODS: frozenset[Rule] = frozenset(
+    (*instances.OF_PODS, memory.pod, memory.head, memory.volume, *money.RULES, *reserved.RULES)
+)
 
 
 def check(loaded: Loaded, today: date | None = None) -> list[Finding]:

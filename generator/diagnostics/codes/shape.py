@@ -88,4 +88,9 @@ CODES = {
         E,
         why="a name on the hub with its commit, an `s3://` address, or a path inside the pods",
     ),
+    "RTD144": Code(
+        "a label, annotation or Secret that cannot be used here",
+        E,
+        why="it belongs to Helm, the operator, a queue or the chart, or is there twice",
+    ),
 }
