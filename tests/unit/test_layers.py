@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -243,3 +244,30 @@ def test_neighbours_are_found_by_a_cluster_in_a_layer(tmp_path: Path) -> None:
     assert loaded.on_cluster("demo") == ["block", "demo", "near", "own", "twisted"]
     assert loaded.on_cluster("far") == ["through", "wins"]
     assert sorted(loaded._environments) == ["block", "none", "twisted"]  # the others were not parsed for it
+
+
+def test_the_example_of_the_documentation_is_valid(tmp_path: Path) -> None:
+    page = (ROOT / "docs/layers.md").read_text(encoding="utf-8")
+    files = re.findall(r"```yaml\n# (environments/\S+)\n(.*?)```", page, re.DOTALL)
+    assert len(files) == 4
+    for path, text in files:
+        place = tmp_path / path
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text(text)
+    (tmp_path / "environments/_clusters").mkdir()
+    cluster = edited("cluster.yaml", "name: demo", "name: shared").replace("m7i.xlarge", "m7i.4xlarge")
+    (tmp_path / "environments/_clusters/shared.yaml").write_text(cluster)
+    loaded = Project(tmp_path)
+    for name in ("dev", "prod"):
+        digest = base("version.yaml").replace('digest: ""', f"digest: sha256:{'0' * 64}")
+        (tmp_path / f"environments/{name}/version.yaml").write_text(digest)
+        assert findings(loaded, name) == []
+        assert loaded.on_cluster("shared") == ["dev", "prod"]
+    dev, prod = (loaded.environment(name).model for name in ("dev", "prod"))
+    assert dev is not None and prod is not None
+    assert (dev.workers["gpu"].nodes, prod.workers["gpu"].nodes) == (1, 2)
+    assert dev.training.storage.model_dump(by_alias=True, exclude_defaults=True) == {
+        "kind": "fsx",
+        "claimName": "scratch",
+    }
+    assert loaded.layers().unused(loaded.environment(name).source for name in loaded.names()) == ([], {})
