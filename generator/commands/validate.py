@@ -22,8 +22,11 @@ def run(args: argparse.Namespace) -> int:
     """Check environments and print every finding."""
     project = Project(args.root)
     loaded = [project.load(folder) for folder in project.select(args.env)]
-    findings = all_findings(loaded)
-    emit(format_findings(findings, sources(loaded), args.output))
+    findings, texts = all_findings(loaded), dict(sources(loaded))
+    if not args.env:
+        about_layers, of_layers = project.layers().unused(one.environment.source for one in loaded)
+        findings, texts = findings + about_layers, texts | of_layers
+    emit(format_findings(findings, texts, args.output))
     if args.output == "text":
         names = ", ".join(one.folder for one in loaded)
         print(f"{names}: {summary(findings)}", file=sys.stderr)

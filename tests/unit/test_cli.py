@@ -15,7 +15,7 @@ import pytest
 from tests.project import base, edited, make, sharing
 
 ROOT = Path(__file__).resolve().parents[2]
-COMMANDS = ("validate", "render", "plan", "new", "set", "pin", "promote", "migrate", "schema", "local")
+COMMANDS = ("validate", "render", "plan", "explain", "new", "set", "pin", "promote", "migrate", "schema", "local")
 
 
 def start(*args: str, cwd: Path = ROOT, **rest: object) -> subprocess.Popen[str]:

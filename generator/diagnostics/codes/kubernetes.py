@@ -35,6 +35,24 @@ CODES = {
         W,
         why="by `generator/catalog/kuberay.csv`",
     ),
+    "RTD541": Code(
+        "a key has no effect on an existing cluster",
+        W,
+        why="only the ClusterConfig of eksctl has it, and none is rendered for a cluster that is made elsewhere",
+        fix="Remove the key, or see to it where the cluster is made.",
+    ),
+    "RTD542": Code(
+        "environments of one cluster state different quotas",
+        W,
+        why="a quota belongs to the account and the region, so one of the numbers is out of date",
+        fix="State it once, in a layer that these environments extend.",
+    ),
+    "RTD543": Code(
+        "the pods of one namespace may delete the checkpoints of another",
+        W,
+        why="pods may write below the prefix of their environment, and the other's runs lie there too",
+        fix="Give each namespace a prefix of its own.",
+    ),
     "RTD545": Code(
         "there is no such RayCluster to run on",
         E,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from generator.diagnostics.codes.code import Code, E
+from generator.diagnostics.codes.code import Code, E, W
 
 CODES = {
     "RTD101": Code(
@@ -49,6 +49,24 @@ CODES = {
         "a training argument is unknown or has a bad value",
         E,
         why="checked by `training/config.py` itself",
+    ),
+    "RTD120": Code(
+        "a layer is missing, or its name is not one",
+        E,
+        why="`extends` names files in `environments/_base/`, without folder and ending",
+        fix="correct the name, or create the file",
+    ),
+    "RTD121": Code(
+        "layers extend each other in a circle, or too deeply",
+        E,
+        why="no order of the layers would hold; at most 10 levels",
+        fix="remove one `extends`; what several layers share goes into a layer below them",
+    ),
+    "RTD122": Code(
+        "no environment extends this layer",
+        W,
+        why="what it says has no effect; only looked for when all environments are validated",
+        fix="name it under `extends` of an environment, or remove the file",
     ),
     "RTD130": Code(
         "the file has an older format",
