@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
@@ -9,10 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from generator.commands.common import all_findings
 from generator.diagnostics import Finding
-from generator.layers import MAX_DEPTH
+from generator.diagnostics.finding import Pointer
+from generator.layers import MAX_DEPTH, Layered
 from generator.project import Project, sources
 from generator.render import render
 from generator.rules import check
@@ -271,3 +275,49 @@ def test_the_example_of_the_documentation_is_valid(tmp_path: Path) -> None:
         "claimName": "scratch",
     }
     assert loaded.layers().unused(loaded.environment(name).source for name in loaded.names()) == ([], {})
+
+
+KEYS = st.sampled_from(["workers", "head", "training", "kind", "gpu", "storage", "capacity", "args", "nodes", "mode"])
+TREES = st.dictionaries(
+    KEYS,
+    st.recursive(
+        st.none() | st.sampled_from(["s3", "fsx", "spot", "x"]) | st.integers(0, 3),
+        lambda inner: st.lists(inner, max_size=2) | st.dictionaries(KEYS, inner, max_size=3),
+        max_leaves=8,
+    ),
+    max_size=4,
+)
+EXTENDS = st.lists(st.sampled_from(["a", "b", "c", "gone"]), max_size=3)
+
+
+def leaves(value: Any, path: Pointer = ()) -> list[tuple[Pointer, Any]]:
+    if isinstance(value, dict) and value:
+        return [leaf for key, child in value.items() for leaf in leaves(child, (*path, key))]
+    return [(path, value)]
+
+
+def at(value: Any, path: Pointer) -> Any:
+    for part in path:
+        value = value[part]
+    return value
+
+
+@settings(max_examples=200, deadline=10_000, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.tuples(TREES, TREES, TREES, TREES), st.tuples(EXTENDS, EXTENDS, EXTENDS, EXTENDS))
+def test_every_value_stands_where_its_origin_says(
+    tmp_path: Path, trees: tuple[dict[str, Any], ...], extends: tuple[list[str], ...]
+) -> None:
+    texts = [json.dumps({"extends": names, **tree}) for names, tree in zip(extends, trees, strict=True)]
+    loaded = project(tmp_path, texts[0], a=texts[1], b=texts[2], c=texts[3])
+    source = loaded.environment("demo").source
+    assert isinstance(source, Layered)
+    own = {"environments/demo/environment.yaml": trees[0]} | {
+        f"environments/_base/{name}.yaml": tree for name, tree in zip("abc", trees[1:], strict=True)
+    }
+    for path, value in leaves({key: child for key, child in source.data.items() if key != "extends"}):
+        origin = own[source.file_of(path)] if path else {}
+        assert value == {} or at(origin, path) == value
+    for finding in check(loaded.load("demo")):
+        assert finding.help
+        assert finding.range.start.line == 1
+        assert finding.file in dict(loaded.load("demo").texts())
