@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
 import statistics
 import sys
 import tempfile
@@ -19,6 +18,8 @@ from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
 from typing import Any
+
+from machine import machine
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
@@ -102,13 +103,7 @@ def main() -> int:
         "layout": LAYOUT,
         "settings": SETTINGS,
         "parameters": sizes.parameter_count(config.build("tiny", SETTINGS).model),
-        "machine": {
-            "cores": os.cpu_count(),
-            "python": platform.python_version(),
-            "torch": metadata.version("torch"),
-            "system": f"{platform.system()} {platform.machine()}",
-            "loadAverage": [round(load, 2), round(os.getloadavg()[0], 2)],
-        },
+        "machine": {**machine(load), "torch": metadata.version("torch")},
         "runs": runs,
         "expectedBytesPerStep": expected,
         "medianSentPerStep": sent,

@@ -18,7 +18,6 @@ import contextlib
 import io
 import json
 import os
-import platform
 import resource
 import shutil
 import statistics
@@ -28,6 +27,8 @@ import tempfile
 import time
 from datetime import UTC, datetime
 from pathlib import Path
+
+from machine import machine
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = Path(__file__).resolve().parent / "results"
@@ -128,12 +129,7 @@ def main() -> int:
     record = {
         "date": now.isoformat(timespec="seconds"),
         "commit": commit,
-        "machine": {
-            "cores": os.cpu_count(),
-            "python": platform.python_version(),
-            "system": f"{platform.system()} {platform.machine()}",
-            "loadAverage": [round(load_before, 2), round(os.getloadavg()[0], 2)],
-        },
+        "machine": machine(load_before),
         "seconds": seconds,
         "medians": medians,
         "ratios": ratios,

@@ -22,6 +22,8 @@ import time
 from datetime import UTC, datetime
 from pathlib import Path
 
+from machine import machine
+
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = Path(__file__).resolve().parent / "results"
 LIMIT = 2.5
@@ -75,12 +77,7 @@ def main() -> int:
     record = {
         "date": now.isoformat(timespec="seconds"),
         "commands": {name: ["python", *arguments] for name, arguments in COMMANDS.items()},
-        "machine": {
-            "cores": os.cpu_count(),
-            "python": platform.python_version(),
-            "system": f"{platform.system()} {platform.machine()}",
-            "loadAverage": [round(load_before, 2), round(os.getloadavg()[0], 2)],
-        },
+        "machine": machine(load_before),
         "seconds": seconds,
         "medians": medians,
         "ratio": {clock: round(value, 3) for clock, value in ratio.items()},

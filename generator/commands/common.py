@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -63,22 +64,34 @@ def valid(project: Project, given: list[str], *, neighbours: bool = True, quiet:
         if clusters:  # an environment that names no cluster may belong to this one: a typo must not drop its nodes
             others |= set(project.without_cluster()) - set(folders)
         checked += [project.load(folder) for folder in sorted(others)]
-    findings = all_findings(checked)
-    failed = has_errors(findings)
-    if not failed:
-        findings = all_findings(loaded)
-        if findings and not quiet:
-            names = " ".join(folders)
-            print(f"{summary(findings)}: see `python -m generator validate {names}`", file=sys.stderr)
-    if failed:
-        sys.stderr.write(format_findings(findings, sources(checked), "text"))
-        raise Stop(exits.FINDINGS, f"{summary(findings)}; nothing was done")
+    found = [check(one) for one in checked]
+    refuse_errors(merged(found), checked, "nothing was done")
+    findings = merged(found[: len(loaded)])
+    if findings and not quiet:
+        names = " ".join(folders)
+        print(f"{summary(findings)}: see `python -m generator validate {names}`", file=sys.stderr)
     return loaded
 
 
+def refuse_errors(findings: list[Finding], loaded: list[Loaded], doing: str) -> None:
+    """Stop when these findings about `loaded` hold an error; `doing` says what that means.
+
+    Raises:
+        Stop: with the findings printed.
+    """
+    if has_errors(findings):
+        sys.stderr.write(format_findings(findings, sources(loaded), "text"))
+        raise Stop(exits.FINDINGS, f"{summary(findings)}; {doing}")
+
+
 def all_findings(loaded: list[Loaded]) -> list[Finding]:
-    """All findings, once each: environments on one cluster share its file."""
-    return sorted({f for one in loaded for f in check(one)}, key=lambda f: f.sort_key)
+    """All findings about these environments."""
+    return merged(check(one) for one in loaded)
+
+
+def merged(found: Iterable[list[Finding]]) -> list[Finding]:
+    """Findings of several environments, once each: those on one cluster share its file."""
+    return sorted({f for findings in found for f in findings}, key=lambda f: f.sort_key)
 
 
 def has_errors(findings: list[Finding]) -> bool:

@@ -7,13 +7,13 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from generator import exits
-from generator.commands.common import all_findings, emit, has_errors
+from generator.commands.common import all_findings, emit, refuse_errors
 from generator.diagnostics.finding import Finding, Severity
 from generator.diagnostics.output import format_findings, summary
 from generator.edit.files import Files
 from generator.exits import Stop
 from generator.project import Loaded, Project, sources
-from generator.render.write import WriteError, recover
+from generator.render.write import recover
 
 
 def environment_file(folder: str) -> str:
@@ -30,11 +30,8 @@ def start(root: Path, *, dry_run: bool) -> Files:
     Raises:
         Stop: it cannot be finished.
     """
-    try:
-        for path in [] if dry_run else recover(root):
-            print(f"finished   {path} (an earlier write was killed)", file=sys.stderr)
-    except WriteError as error:
-        raise Stop(exits.TOOL, str(error)) from error
+    for path in [] if dry_run else recover(root):
+        print(f"finished   {path} (an earlier write was killed)", file=sys.stderr)
     return Files(root)
 
 
@@ -52,10 +49,7 @@ def finish(files: Files, folders: list[str], *, dry_run: bool) -> int:
     if dry_run:
         print("nothing was written (--dry-run)", file=sys.stderr)
         return exits.OK
-    try:
-        files.write()
-    except WriteError as error:
-        raise Stop(exits.TOOL, str(error)) from error
+    files.write()
     names = " ".join(folders)
     print(f"next: python -m generator render {names}", file=sys.stderr)
     return exits.OK
@@ -89,10 +83,7 @@ def usable(loaded: Iterable[Loaded], doing: str) -> None:
         Stop: with the findings printed.
     """
     everything = list(loaded)
-    findings = all_findings(everything)
-    if has_errors(findings):
-        sys.stderr.write(format_findings(findings, sources(everything), "text"))
-        raise Stop(exits.FINDINGS, f"{summary(findings)}; {doing}")
+    refuse_errors(all_findings(everything), everything, doing)
 
 
 def _on_same_cluster(project: Project, folders: list[str]) -> set[str]:

@@ -11,7 +11,6 @@ from generator.commands.common import Subparsers, emit, root, several
 from generator.commands.edits import start
 from generator.exits import Stop
 from generator.project import Project
-from generator.render.write import WriteError
 
 
 def add(sub: Subparsers) -> None:
@@ -46,9 +45,6 @@ def run(args: argparse.Namespace) -> int:
     emit(files.diff())
     if args.dry_run or not files.planned():
         return exits.OK
-    try:
-        files.write()
-    except WriteError as error:
-        raise Stop(exits.TOOL, str(error)) from error
+    files.write()
     print(f"next: python -m generator validate {' '.join(folders)}", file=sys.stderr)
     return exits.OK

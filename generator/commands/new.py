@@ -44,7 +44,7 @@ def add(sub: Subparsers) -> None:
 def run(args: argparse.Namespace) -> int:
     """Write a new environment, and its cluster if there is none of that name."""
     from generator import new as template
-    from generator.render.write import Change, WriteError, compare, write
+    from generator.render.write import Change, compare, write
 
     project = Project(args.root)
     choices = template.Choices(
@@ -65,10 +65,7 @@ def run(args: argparse.Namespace) -> int:
             exits.REFUSED,
             f"nothing was written, for there is already {', '.join(existing)}; choose another name",
         )
-    try:
-        write(args.root, planned)
-    except WriteError as error:
-        raise Stop(exits.TOOL, str(error)) from error
+    write(args.root, planned)
     for p in planned:
         print(f"new  {p.path}")
     print(

@@ -26,18 +26,15 @@ def add(sub: Subparsers) -> None:
 def run(args: argparse.Namespace) -> int:
     """Render what environments generate, and write it, or with --check only compare."""
     from generator.render import render as render_tree
-    from generator.render.write import Change, WriteError, compare, diff, recover, stale, write
+    from generator.render.write import Change, compare, diff, recover, stale, write
 
     project = Project(args.root)
     loaded = valid(project, args.env, quiet=args.check)
     tree: dict[str, str] = {}
     for one in loaded:
         tree |= render_tree(one)
-    try:
-        for path in [] if args.check else recover(args.root):
-            print(f"finished   {path} (an earlier render was killed)")
-    except WriteError as error:
-        raise Stop(exits.TOOL, str(error)) from error
+    for path in [] if args.check else recover(args.root):
+        print(f"finished   {path} (an earlier render was killed)")
     planned = compare(args.root, tree, force=args.force)
     planned += stale(args.root, tree, _places(loaded, everything=not args.env), force=args.force)
     refused = [p for p in planned if p.change is Change.REFUSED]
@@ -58,10 +55,7 @@ def run(args: argparse.Namespace) -> int:
             what = "remove" if p.change is Change.STALE else "change"
             print(f"would {what}: {p.path}", file=sys.stderr)
         return exits.FINDINGS if changes else exits.OK
-    try:
-        write(args.root, planned)
-    except WriteError as error:
-        raise Stop(exits.TOOL, str(error)) from error
+    write(args.root, planned)
     for p in planned:
         print(f"{p.change.value:<9}  {p.path}")
     return exits.OK

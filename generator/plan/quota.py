@@ -38,14 +38,21 @@ def usage(mine: Resolved, beside: Iterable[Resolved] = ()) -> dict[Quota, list[U
             for group in one.groups
             if counts(group, quota)
         ]
-        system, cluster = mine.head.type, mine.cluster
-        made = cluster is not None and cluster.managed == "eksctl"
-        if made and system is not None and not quota.spot and (system.quota_family, system.gpus) == (quota.family, 0):
-            assert cluster is not None  # noqa: S101  (`made` says so)
-            uses.append(Use("", None, system.name, cluster.system_nodes.count, system.vcpu))
+        if not quota.spot and (system := _system_nodes(mine, quota.family)):
+            uses.append(system)
         if uses:
             found[quota] = uses
     return found
+
+
+def _system_nodes(resolved: Resolved, family: str) -> Use | None:
+    """The cluster's system nodes, where eksctl makes them of a type of this family; those with GPUs are refused."""
+    cluster, system = resolved.cluster, resolved.head.type
+    if cluster is None or cluster.managed != "eksctl" or system is None:
+        return None
+    if system.gpus or system.quota_family != family:
+        return None
+    return Use("", None, system.name, cluster.system_nodes.count, system.vcpu)
 
 
 def counts(group: Group, quota: Quota) -> bool:

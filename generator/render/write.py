@@ -11,7 +11,9 @@ from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
+from generator import exits
 from generator.conflicts import has_conflict
+from generator.exits import Stop
 from generator.render import journal
 from generator.render.header import State, state
 
@@ -38,8 +40,11 @@ class Planned:
     forceable: bool = False
 
 
-class WriteError(Exception):
-    """The tree could not be written; it is as it was before."""
+class WriteError(Stop):
+    """The tree could not be written; it is as it was before. It ends the command."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(exits.TOOL, reason)
 
 
 def compare(root: Path, tree: Mapping[str, str], *, force: bool = False) -> list[Planned]:

@@ -29,7 +29,7 @@ from generator.rules import (
     variables,
     vpc,
 )
-from generator.rules.context import Context
+from generator.rules.context import Context, neighbours
 
 Rule = Callable[[Context], Iterator[Finding]]
 
@@ -56,7 +56,12 @@ RULES: tuple[Rule, ...] = (
 )
 # About nodes and pods that are to be started; a job on a cluster that is there already starts none.
 OF_NEW_PODS: frozenset[Rule] = frozenset(
-    (*instances.OF_PODS, memory.pod, memory.head, memory.volume, *money.RULES, *reserved.RULES)
+    (
+        *instances.OF_PODS,
+        *(memory.pod, memory.head, memory.volume),
+        *(vpc.addresses, eksctl.autoscaler_and_reservations),
+        *(*money.RULES, *reserved.RULES),
+    )
 )
 
 
@@ -70,7 +75,8 @@ def check(loaded: Loaded, today: date | None = None) -> list[Finding]:
     if environment is not None:
         cluster = loaded.cluster.model if loaded.cluster is not None else None
         day = today or datetime.now(UTC).date()
-        context = Context(loaded, environment, cluster, loaded.version.model, resolve(environment, cluster), day)
+        mine, beside = resolve(environment, cluster), tuple(neighbours(loaded, environment, cluster))
+        context = Context(loaded, environment, cluster, loaded.version.model, mine, beside, day)
         for rule in RULES:
             if rule in OF_NEW_PODS and not environment.has_pods:
                 continue

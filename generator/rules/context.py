@@ -24,6 +24,8 @@ class Context:
     cluster: Cluster | None
     version: Version | None
     resolved: Resolved
+    neighbours: tuple[Resolved, ...]
+    """The other environments whose nodes eksctl makes together with this one's, in numbers."""
     today: date
     """The day in UTC, for what ends on a day."""
 
@@ -45,18 +47,18 @@ class Context:
         for group in self.resolved.groups:
             yield group, self.environment.workers[group.name]
 
-    def neighbours(self) -> Iterator[Resolved]:
-        """The other environments whose nodes eksctl makes together with this one's, in numbers."""
-        copied = self.environment.name != self.loaded.folder  # RTD107 speaks about it; its nodes are another's
-        if self.cluster is not None and self.cluster.managed == "eksctl" and not copied:
-            for folder, environment in self.loaded.neighbours:
-                if environment.name != folder or not environment.has_pods:
-                    continue
-                yield resolve(environment, self.cluster)
-
     def unknown(self, finding: Finding) -> bool:
         """Whether the finding is about a value that the file does give, but that had to be left out as malformed."""
         for shaped in (self.loaded.environment, self.loaded.version, self.loaded.cluster):
             if shaped is not None and finding.file in dict(shaped.source.texts()):
                 return shaped.touches_pruned(finding.path)
         return False
+
+
+def neighbours(loaded: Loaded, environment: Environment, cluster: Cluster | None) -> Iterator[Resolved]:
+    """`Context.neighbours` of an environment."""
+    copied = environment.name != loaded.folder  # RTD107 speaks about it; its nodes are another's
+    if cluster is not None and cluster.managed == "eksctl" and not copied:
+        for folder, other in loaded.neighbours:
+            if other.name == folder and other.has_pods:
+                yield resolve(other, cluster)

@@ -35,8 +35,6 @@ _TAGS_ADDED = 14
 def autoscaler_and_reservations(ctx: Context) -> Iterator[Finding]:
     if ctx.cluster is None or ctx.cluster.managed != "eksctl" or ctx.cluster.autoscaler == "none":
         return
-    if not ctx.environment.has_pods:
-        return
     for group, _ in ctx.groups():
         if group.capacity.kind in ("reservation", "capacityBlock"):
             yield ctx.in_environment(

@@ -181,7 +181,7 @@ def head_fits(ctx: Context) -> Iterator[Finding]:
 
 def heads_fit_together(ctx: Context) -> Iterator[Finding]:
     """Each environment's job has its own head, and all of them run on the system nodes."""
-    heads = [ctx.resolved.head, *(other.head for other in ctx.neighbours())]
+    heads = [ctx.resolved.head, *(other.head for other in ctx.neighbours)]
     room, cluster = ctx.resolved.head.room, ctx.cluster
     if room is None or cluster is None or len(heads) < 2:
         return

@@ -107,10 +107,8 @@ def pod(ctx: Context) -> Iterator[Finding]:
 
 
 def head(ctx: Context) -> Iterator[Finding]:
-    """GCS, dashboard and the driver run in the head; `local` enforces no limit, and a job on a cluster makes no head."""
+    """GCS, dashboard and the driver run in the head; `local` enforces no limit."""
     memory, system = ctx.resolved.head.memory_mib, ctx.resolved.head.type
-    if ctx.environment.mode == "jobOnCluster":
-        return
     if (system is not None and system.name == LOCAL) or memory >= host.HEAD_USUAL_MIB:
         return
     impossible = memory < host.HEAD_LEAST_MIB

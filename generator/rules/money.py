@@ -13,7 +13,7 @@ from generator.rules.context import Context
 
 def vcpu_quota(ctx: Context) -> Iterator[Finding]:
     """eksctl starts the node groups of all environments of the cluster, so they share the account's quotas."""
-    for quota, uses in usage(ctx.resolved, ctx.neighbours()).items():
+    for quota, uses in usage(ctx.resolved, ctx.neighbours).items():
         limit = declared(ctx.resolved, quota)
         needed = sum(use.vcpu for use in uses)
         mine = [use for use in uses if use.environment == ctx.environment.name]

@@ -62,7 +62,7 @@ def reservation_id(ctx: Context) -> Iterator[Finding]:
 def enough_instances(ctx: Context) -> Iterator[Finding]:
     """Groups and environments that name the same reservation share its instances."""
     users: dict[str, int] = {}
-    for resolved in (ctx.resolved, *ctx.neighbours()):
+    for resolved in (ctx.resolved, *ctx.neighbours):
         for group in resolved.groups:
             if group.capacity.id:
                 users[group.capacity.id] = users.get(group.capacity.id, 0) + group.nodes

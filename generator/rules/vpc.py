@@ -16,13 +16,13 @@ def addresses(ctx: Context) -> Iterator[Finding]:
     """Every interface of a node has an address of its subnet, and so has the worker pod."""
     cluster = ctx.cluster
     subnets = made_subnets(cluster) if cluster is not None and cluster.managed == "eksctl" else None
-    if subnets is None or not ctx.environment.has_pods:
+    if subnets is None:
         return
     mine: dict[str, list[Group]] = defaultdict(list)
     for group, _ in ctx.groups():
         if group.zone is not None:
             mine[group.zone].append(group)
-    beside = [group for other in ctx.neighbours() for group in other.groups]
+    beside = [group for other in ctx.neighbours for group in other.groups]
     for zone, groups in mine.items():
         everyone = [*groups, *(group for group in beside if group.zone == zone)]
         needed = sum(group.nodes * addresses_per_node(group) for group in everyone)
