@@ -3,10 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 
 from generator.diagnostics.finding import Severity
 
 E, W = Severity.ERROR, Severity.WARNING
+
+
+class Silenceable(StrEnum):
+    """Which findings of a code a comment in the file may silence."""
+
+    ALWAYS = "always"
+    WARNINGS = "warnings"
+    NEVER = "never"
+
+
+ALWAYS, WARNINGS, NEVER = Silenceable
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,3 +31,23 @@ class Code:
     fix: str = ""
     since: str = "0.1.0"
     """Version of this package that first reports it."""
+    silenceable: Silenceable | None = None
+    """Default: a warning always, an error never.
+
+    Never: the file cannot be read or leaves `render` without a number (1xx, 201, 202, 204, 207, 209), the kubelet,
+    KubeRay, Helm, eksctl or EKS would refuse it (301, 304, 305, 4xx, 5xx), the ranks could not talk or save (307, 6xx),
+    it would buy something else than was meant (802, 803, 810), or it is a limit of the owner's `policy`, which is
+    changed in its own place (801, 805, and 403 and 404 where they are errors).
+    Always, though an error: it rests on dated facts of the catalogue or on an estimate, of which the owner may know
+    more, and all that is rendered stays whole (203, 205, 206, 302, 303, 809).
+    Warnings: the code has errors and warnings, and only the warnings are a matter of judgement (201, 403, 404, 807).
+    """
+
+    @property
+    def silencing(self) -> Silenceable:
+        """Which findings of this code may be silenced, with the default filled in."""
+        return self.silenceable or (NEVER if self.severity is E else ALWAYS)
+
+    def can_be_silenced(self, severity: Severity) -> bool:
+        """Whether a finding of this code that is a warning or an error may be silenced."""
+        return self.silencing is ALWAYS or (self.silencing is WARNINGS and severity is W)

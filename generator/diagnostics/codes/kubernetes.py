@@ -8,27 +8,34 @@ CODES = {
     "RTD501": Code(
         "a name is too long or malformed for Kubernetes, KubeRay or AWS",
         E,
-        why="RayJob names hold 47 characters, node groups 63, CloudFormation stacks 128",
+        why="RayJob names hold 47 characters, of which the chart adds nine; node groups hold 63, CloudFormation "
+        "stacks 128",
+        fix="shorten the name by what the finding says; lower-case letters, digits and hyphens only",
     ),
     "RTD502": Code(
         "the Kubernetes version is not supported",
         E,
-        why="the chart is validated for 1.34 to 1.37",
+        why="the chart is validated for 1.34 to 1.37: it may use what an older one refuses, and a newer one may "
+        "drop what it uses",
+        fix="choose a version from 1.34 to 1.37",
     ),
     "RTD503": Code(
         "the KubeRay version is not supported",
         E,
-        why="1.6.0 or later",
+        why="1.6.0 or later: an older operator refuses `preRunningDeadlineSeconds`",
+        fix="set `platform.kuberay` to 1.6.0 or later, and upgrade the operator on the cluster first",
     ),
     "RTD504": Code(
         "two environments collide on one cluster",
         E,
-        why="same name and namespace, or the same node group",
+        why="same name and namespace, or the same node group: each would take the other's away",
+        fix="rename the group, or the environment",
     ),
     "RTD505": Code(
         "a cluster that eksctl makes needs this key",
         E,
-        why="`region` and `kubernetesVersion`",
+        why="eksctl makes the cluster from `region` and `kubernetesVersion`; neither has a default that stays right",
+        fix="add the key, or set `managed` to `existing` when others make the cluster",
     ),
     "RTD506": Code(
         "the chart has not been tried with this KubeRay",

@@ -2,43 +2,53 @@
 
 from __future__ import annotations
 
-from generator.diagnostics.codes.code import Code, E, W
+from generator.diagnostics.codes.code import ALWAYS, Code, E, W
 
 CODES = {
     "RTD301": Code(
         "EFA asked for on an instance type without it",
         E,
         why="the pod would ask for an interface that no node has",
+        fix="take a type with EFA, or set `efa` to `disabled` for a training that may run over TCP",
     ),
     "RTD302": Code(
         "a group with EFA needs exactly one availability zone",
         E,
         why="eksctl otherwise spreads the group over all subnets, and EFA does not cross zones",
+        fix="name one `availabilityZone`, the same for all groups that use EFA",
+        silenceable=ALWAYS,
     ),
     "RTD303": Code(
         "the availability zone is not in the cluster's region",
         E,
-        why="by the region's zones",
+        why="by the region's zones in the catalogue: eksctl would refuse the cluster or the node group",
+        fix="take a zone of the cluster's region, or correct the region; silence it for a zone that AWS opened since",
+        silenceable=ALWAYS,
     ),
     "RTD304": Code(
         "the group's zone is not among the cluster's zones",
         E,
-        why="the group's subnet would not exist",
+        why="the group's subnet would not exist, and eksctl refuses the node group",
+        fix="take a zone of the cluster, or add the zone to `availabilityZones` before the cluster is made",
     ),
     "RTD305": Code(
         "an EKS cluster needs at least two availability zones",
         E,
-        why="EKS refuses the cluster",
+        why="the control plane stands in two zones: EKS refuses a cluster with one",
+        fix="name a second zone of the region; the GPU nodes still use only theirs",
     ),
     "RTD306": Code(
         "several nodes without EFA talk over TCP",
         W,
         why="it works, but slowly; say so on purpose with a type without EFA or `efa: disabled`",
+        fix="take a type with EFA and `efa: required`, train on one node, or silence it where the speed of TCP is "
+        "enough",
     ),
     "RTD307": Code(
         "the worker groups are on different networks",
         E,
         why="all ranks talk over one network, and each checks the same interface count and protocol",
+        fix="give all groups types with the same number of EFA interfaces, or set `efa` to `disabled` in all of them",
     ),
     "RTD308": Code(
         "the placement group does not fit how the nodes are bought",

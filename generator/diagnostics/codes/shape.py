@@ -8,47 +8,62 @@ CODES = {
     "RTD101": Code(
         "the file is not valid YAML",
         E,
-        why="YAML 1.2, UTF-8, one document per file",
+        why="every file is one YAML 1.2 document in UTF-8; a part that cannot be read could say anything",
+        fix="correct the syntax at the mark or on the line before it: indent with spaces, close quotes and "
+        "brackets, save as UTF-8",
     ),
     "RTD102": Code(
         "a key stands twice in one map",
         E,
-        why="YAML readers keep one of the two in silence",
+        why="YAML readers keep one of the two in silence, and not all the same one",
+        fix="keep one of the two; the note names the line of the first",
     ),
     "RTD103": Code(
         "unknown key",
         E,
         why="a misspelt key would otherwise do nothing",
+        fix="take the name that the finding proposes, or remove the key; docs/environment.md lists all of them",
     ),
     "RTD104": Code(
         "a value has the wrong type or form",
         E,
         why='nothing is coerced: `nodes: "2"` and `kubernetesVersion: 1.30` are refused',
+        fix="write the kind of value that the finding asks for; versions, ids and other text that looks like a "
+        "number need quotes",
     ),
     "RTD105": Code(
         "a required key is missing",
         E,
-        why="the key has no default",
+        why="the key has no default that would be right for everyone",
+        fix="add the key where the finding points; docs/environment.md says what it means",
     ),
     "RTD106": Code(
         "a file is missing or cannot be read",
         E,
-        why="an environment names a cluster without a file, or a file cannot be read",
+        why="an environment stands on its cluster's file and its version.yaml; without them nothing can be checked "
+        "or rendered",
+        fix="create the file with `python -m generator new`, correct the name that points to it, or make it readable",
     ),
     "RTD107": Code(
         "the name in the file is not the name of the file or folder",
         E,
-        why="the name decides where things are looked for",
+        why="the name decides where files are looked for, and what objects are called: two environments would "
+        "overwrite each other",
+        fix="set `name` to the name of the folder or file, or rename that",
     ),
     "RTD108": Code(
         "the file is too large or too deeply nested",
         E,
-        why="at most 1 MiB, 50 levels and 20,000 values with aliases followed",
+        why="at most 128 KiB, 50 levels and 5,000 values with aliases followed: a larger file is not one of ours",
+        fix="write aliases out, remove what does not belong here, or split the environment",
     ),
     "RTD109": Code(
         "a training argument is unknown or has a bad value",
         E,
-        why="checked by `training/config.py` itself",
+        why="checked by `training/config.py` itself: the training would stop with it on every node, after the nodes "
+        "are paid for",
+        fix="correct the name or the value; `python -m training.train --help` lists every argument with its unit "
+        "and range",
     ),
     "RTD130": Code(
         "the file has an older format",

@@ -8,12 +8,14 @@ CODES = {
     "RTD601": Code(
         "several nodes need shared storage",
         E,
-        why="each rank writes its part of a checkpoint",
+        why="each rank writes its part of a checkpoint; on the nodes' own disks no one could put the parts together",
+        fix="set `training.storage` to s3, fsx or pvc, or train on one node",
     ),
     "RTD602": Code(
         "the storage location is malformed",
         E,
-        why="`s3://bucket/prefix`",
+        why="`s3://bucket/prefix`, with a bucket name that AWS allows and a prefix that needs no escaping",
+        fix="write `s3://bucket/prefix`: the bucket by AWS' rules, the prefix of letters, digits and `._=-`",
     ),
     "RTD640": Code(
         "the exported model would be lost",
