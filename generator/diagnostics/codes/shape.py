@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from generator.diagnostics.codes.code import Code, E
+from generator.diagnostics.codes.code import NEVER, Code, E, W
 
 CODES = {
     "RTD101": Code(
@@ -64,6 +64,20 @@ CODES = {
         "are paid for",
         fix="correct the name or the value; `python -m training.train --help` lists every argument with its unit "
         "and range",
+    ),
+    "RTD110": Code(
+        "a comment silences nothing",
+        W,
+        why="the finding is gone, or stands elsewhere: the comment would hide the next one that nobody has looked at",
+        fix="remove the code from the comment, or the comment; put it on the finding's line or right above it",
+        silenceable=NEVER,
+    ),
+    "RTD111": Code(
+        "a comment cannot silence as written",
+        E,
+        why="no reason, an unknown code, or a finding that cannot be silenced: what was meant to be accepted is not",
+        fix="write `# rtd: ignore RTD306 because <reason>`, with codes that can be silenced; mend what the others are "
+        "about",
     ),
     "RTD130": Code(
         "the file has an older format",
