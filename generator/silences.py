@@ -146,7 +146,7 @@ def _parse(written: re.Match[str]) -> tuple[str, list[tuple[str, int]], str]:
         return f"`rtd: {verb}` is not known: there is only `ignore`", [], ""
     because = _BECAUSE.search(rest)
     listed = rest[: because.start()] if because else rest
-    codes = [(m[0], written.start("rest") + m.start()) for m in re.finditer(r"[^ \t,]+", listed)]
+    codes = [(m[0], written.start("rest") + m.start()) for m in re.finditer(r"[^ \t,:]+", listed)]
     reason = rest[because.end() :].strip() if because else ""
     if not codes or codes[0][0][:3].upper() != "RTD":
         return "the comment names no code to ignore", [], ""

@@ -97,6 +97,8 @@ def _plain_tried(detail: Any) -> bool:
 def _deepest_first(details: Any) -> list[Any]:
     """The errors of a union's map before those of its plain members, which are about the same place."""
     return sorted(details, key=_plain_tried)
+
+
 def _other_format(source: Source, model: type[BaseModel]) -> Finding | None:
     """A `schemaVersion` that is a number, but not the one that this version reads."""
     field = model.model_fields.get("schema_version")

@@ -128,13 +128,6 @@ def test_json_survives_names_that_are_no_text() -> None:
     assert json.loads(text)["findings"][0]["file"] == "b\udcff/environment.yaml"
 
 
-def test_github_escapes_what_would_end_its_command() -> None:
-    found = finding((2, 3), (2, 9), message="50% a:b,c\nd", help="x%", file="a,b:c.yaml")
-    assert format_findings([found], {}, "github") == (
-        "::error file=a%2Cb%3Ac.yaml,line=2,col=3,endLine=2,endColumn=9,title=RTD104::50%25 a:b,c\\nd%0Ahelp: x%25\n"
-    )
-
-
 def test_nothing_to_say_is_nothing_but_in_logs() -> None:
     assert [format_findings([], {}, output) for output in FORMATS if output not in ("json", "sarif")] == ["", "", ""]
     with pytest.raises(ValueError, match="unknown output format 'xml'"):

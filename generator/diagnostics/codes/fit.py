@@ -81,32 +81,36 @@ CODES = {
         E,
         why="image, logs, checkpoints on their way to S3 or kept on the node, and an export, above what the "
         "kubelet lets pods have of the volume; the arithmetic is in a note",
-        fix="Keep fewer checkpoints on the node, keep them on FSx, or spread the training over more nodes.",
+        fix="keep fewer checkpoints on the node, keep them on FSx, or spread the training over more nodes",
+        silenceable=ALWAYS,
     ),
     "RTD213": Code(
         "a worker's memory is too small for its ranks",
         E,
         why="ranks, NCCL's pinned buffers and Ray, below the share at which Ray kills processes; a warning when the "
         "object store in /dev/shm finds no room beside them",
-        fix="Raise `workers.<group>.memory`, or remove it.",
+        fix="raise `workers.<group>.memory`, or remove it",
+        silenceable=ALWAYS,
     ),
     "RTD214": Code(
         "the head's memory is too small",
         E,
         why="GCS, dashboard and driver run there; an error below 2 GiB, a warning below 4 GiB",
-        fix="Raise `head.memory`, or remove it.",
+        fix="raise `head.memory`, or remove it",
+        silenceable=ALWAYS,
     ),
     "RTD215": Code(
         "the training exceeds the GPUs' memory",
         E,
         why="weights, gradients, optimiser states, gathered layers, activations and loss by `training/sizes.py`; a "
         "warning above 90 %. The parts are in a note",
-        fix="Lower `micro_batch_size`, recompute activations, or shard over more ranks; the help names values.",
+        fix="lower `micro_batch_size`, recompute activations, or shard over more ranks; the help names values",
+        silenceable=ALWAYS,
     ),
     "RTD216": Code(
         "the sharding does not fit the layout",
         W,
         why="on one node, or with one rank per node, it comes to another one",
-        fix="Choose the sharding that it comes to, or `auto`.",
+        fix="choose the sharding that it comes to, or `auto`",
     ),
 }

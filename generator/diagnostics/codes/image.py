@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from generator.diagnostics.codes.code import WARNINGS, Code, E, W
+from generator.diagnostics.codes.code import Code, E, W
 
 CODES = {
     "RTD401": Code(
@@ -23,14 +23,12 @@ CODES = {
         why="a tag names what its registry says today, a digest always the same image; an error under "
         "`policy.requireDigest`",
         fix="look the digest up with `docker buildx imagetools inspect REPOSITORY:TAG`, and set `image.digest`",
-        silenceable=WARNINGS,
     ),
     "RTD404": Code(
         "the image tag moves",
         W,
         why="two nodes may run two builds; `latest` is an error",
         fix="take the tag of one release, or pin the digest",
-        silenceable=WARNINGS,
     ),
     "RTD405": Code(
         "rayVersion is not the Ray version of the image",
@@ -43,6 +41,7 @@ CODES = {
         "the image is in another region than the cluster",
         W,
         why="every node pulls about 20 GB across regions",
+        fix="copy the image to a repository in the cluster's region, and name that one",
     ),
     "RTD430": Code(
         "the image tag has moved since it was pinned",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from generator.diagnostics.codes.code import Code, E, W
+from generator.diagnostics.codes.code import ALWAYS, Code, E, W
 
 CODES = {
     "RTD501": Code(
@@ -40,61 +40,68 @@ CODES = {
     "RTD506": Code(
         "the chart has not been tried with this KubeRay",
         W,
-        why="by `generator/catalog/kuberay.csv`",
+        why="by `generator/catalog/kuberay.csv`; its operator may refuse or add what the tried ones do not",
+        fix="take a version that has been tried, which the help names, or try it out and silence the finding",
     ),
     "RTD545": Code(
         "there is no such RayCluster to run on",
         E,
         why="mode `jobOnCluster` needs an environment of mode `cluster` on the same cluster, in the same namespace",
+        fix="name an environment of mode `cluster` in the same namespace, on the same cluster",
     ),
     "RTD546": Code(
         "job.clusterName without mode jobOnCluster",
         E,
         why="it would have no effect",
+        fix="set `mode` to `jobOnCluster`, or remove `job.clusterName`",
     ),
     "RTD547": Code(
         "the workers are not those of the cluster that runs the job",
         E,
         why="the job counts its ranks by its own `workers`, and runs on the nodes of the other environment",
+        fix="write `workers` as the environment of the cluster has them",
     ),
     "RTD548": Code(
         "what the pods of a cluster have is not for a job on it to change",
         E,
         why="environment, Secrets and storage are mounted when the pods start",
+        fix="move the key to the environment of the cluster, or remove it",
     ),
     "RTD549": Code(
         "the queue cannot take this job",
         E,
         why="the job would wait for ever, or pass the queue by",
+        fix="follow the help: name a queue that takes this kind of job, and leave to the queue what it decides",
     ),
     "RTD551": Code(
         "reserved nodes stand idle under the autoscaler",
         W,
         why="it ends nodes that nothing uses, and a reservation or block is paid whether used or not",
-        fix="Keep work queued, or use a cluster without the autoscaler for reserved nodes.",
+        fix="keep work queued, or use a cluster without the autoscaler for reserved nodes",
     ),
     "RTD552": Code(
         "NVMe asked for on an instance type without it",
         E,
         why="there is nothing to put images and scratch files on",
-        fix="Set `scratch` to `volume`, or choose a type with local disks.",
+        fix="set `scratch` to `volume`, or choose a type with local disks",
     ),
     "RTD553": Code(
         "the nodes' root volume is too small",
         E,
         why="it holds the system and the image of about 20 GB, and the kubelet evicts pods when 15 % are left",
-        fix="Raise `volumeSize`.",
+        fix="raise `volumeSize`",
+        silenceable=ALWAYS,
     ),
     "RTD554": Code(
         "an id, range, key ARN or tag is malformed",
         E,
         why="eksctl takes most of them unread, and AWS refuses them when half of the cluster is made",
-        fix="Write it as the AWS console shows it.",
+        fix="write it as the AWS console shows it",
     ),
     "RTD555": Code(
         "the EFA device plugin is too old for an instance type",
         E,
         why="it miscounts the interfaces, so pods get none or too many",
-        fix="Raise `platform.efaDevicePlugin`.",
+        fix="raise `platform.efaDevicePlugin`",
     ),
 }

@@ -55,37 +55,43 @@ CODES = {
         W,
         why="a reservation made in a placement group gives its instances to no other; an error where the key "
         "could have no effect",
+        fix="name the group that the EC2 console shows with the reservation, say `none` where there is none, or "
+        "remove the key",
     ),
     "RTD309": Code(
         "EFA of P4d and P4de reaches no other family",
         E,
         why="the ranks would wait for each other until NCCL gives up",
+        fix="take one family for all groups, or one without P4d and P4de",
     ),
     "RTD340": Code(
         "an environment variable that is not yours to set",
         E,
         why="it is the contract between chart and training, or the operator of KubeRay sets it",
+        fix="remove the variable; set the key of the environment that decides it",
     ),
     "RTD341": Code(
         "an environment variable would defeat the check of the network",
         E,
         why="NCCL could run over TCP in silence, or the training could not prove that it does not",
+        fix="remove the variable; `efa: disabled` is the way to run over TCP",
     ),
     "RTD342": Code(
         "an environment variable costs speed, or does nothing",
         W,
         why="manifests carry it on from one to the next; `generator/catalog/variables.csv` has the reasons",
+        fix="remove the variable, or silence it with what you measured",
     ),
     "RTD350": Code(
         "the subnet has too few addresses for the nodes",
         E,
         why="each EFA interface of a node takes an address of its own; the arithmetic is in a note",
-        fix="Give the VPC a larger range (`network.cidr`), or take fewer nodes.",
+        fix="give the VPC a larger range (`network.cidr`), or take fewer nodes",
     ),
     "RTD351": Code(
         "the keys of `network` contradict each other",
         E,
         why="eksctl refuses them, or makes nodes that never join; a warning where it may be meant",
-        fix="Follow the help: a VPC with its subnets or a range, and an endpoint that the nodes can reach.",
+        fix="follow the help: a VPC with its subnets or a range, and an endpoint that the nodes can reach",
     ),
 }

@@ -6,9 +6,10 @@ from generator.diagnostics.codes.code import Code, Silenceable
 from generator.diagnostics.finding import Severity
 
 _SILENCING = {
-    Silenceable.ALWAYS: "Can be silenced, with a reason that the next reader understands:",
-    Silenceable.WARNINGS: "Can be silenced where it is a warning; where it is an error, it cannot:",
-    Silenceable.NEVER: "Cannot be silenced.",
+    Silenceable.ALWAYS: "It can be silenced, with a reason that the next reader understands:",
+    Silenceable.WARNINGS: "As a warning it can be silenced, with a reason that the next reader understands; as an "
+    "error it cannot:",
+    Silenceable.NEVER: "It cannot be silenced.",
 }
 
 

@@ -101,20 +101,24 @@ CODES = {
         "the chart does not take this value",
         E,
         why="`values` are judged by the chart's own schema",
+        fix="take a key and a value of docs/values.md; the help names what fits",
     ),
     "RTD141": Code(
         "a value that the environment decides",
         E,
         why="`values` are for what has no key here: a number in two places would differ one day",
+        fix="remove it from `values`, and change the key of the environment that the help names",
     ),
     "RTD142": Code(
         "the code of your own cannot be used as written",
         E,
         why="one source, a module that runs it, and a commit that does not move under the name of the job",
+        fix="name one source, a module with its arguments, and a commit, digest or version that stays what it is",
     ),
     "RTD143": Code(
         "the source of model or data is malformed",
         E,
         why="a name on the hub with its commit, an `s3://` address, or a path inside the pods",
+        fix="write `name` and a full commit as `revision` for the hub, an `s3://` address, or an absolute path",
     ),
 }
