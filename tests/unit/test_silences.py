@@ -155,7 +155,7 @@ def test_a_comment_in_the_clusters_file_counts_for_all_of_its_environments(tmp_p
     """Two heads need a second system node (RTD210); of one environment alone, the comment would silence nothing."""
     where = "systemNodes: {instanceType: m7i.xlarge, count: 1}"
     cluster = edited("cluster.yaml", where, f"{where}  # rtd: ignore RTD210 because jobs run one after the other")
-    big = (("{cpu: 1, memory: 2Gi}", "{cpu: 2, memory: 8Gi}"),)
+    big = (("cpu: 1, memory: 4Gi", "cpu: 2, memory: 8Gi"),)
     make(tmp_path, cluster=cluster, environment=sharing("demo", *big))
     code, out, err = at(tmp_path, "validate", "--strict")
     assert (code, err) == (1, "demo: 1 warning\n")
