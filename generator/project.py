@@ -1,10 +1,11 @@
 """The files of a project: which there are, and what belongs together.
 
     environments/_clusters/<cluster>.yaml
+    environments/_base/<layer>.yaml
     environments/<env>/environment.yaml, version.yaml
 
-An environment is loaded with its version, its cluster, and the other environments on that cluster (they share its
-ClusterConfig, so their node groups must not collide). Nothing is raised for bad content: it becomes findings.
+An environment is loaded with its layers, its version, its cluster, and the other environments on that cluster (they
+share its ClusterConfig, so their node groups must not collide). Nothing is raised for bad content: it becomes findings.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from generator.diagnostics.finding import Finding
+from generator.layers import FOLDER, Layers
 from generator.model.base import NAME
 from generator.model.cluster import Cluster
 from generator.model.environment import Environment
@@ -25,6 +27,10 @@ from generator.source import MAX_BYTES, Source, parse, read
 
 # The usual way to write it, once and at the top level: a file about another cluster is then known without parsing it.
 _CLUSTER = re.compile(rb"^cluster:[ \t]+([a-z0-9-]+)[ \t]*(?:#.*)?\r?$", re.MULTILINE)
+
+_EXTENDS = re.compile(rb"^extends:[ \t]+([a-z0-9-]+|\[[a-z0-9, -]+\])[ \t]*(?:#.*)?\r?$", re.MULTILINE)
+_COMMENT = re.compile(rb"#.*")
+_PERHAPS_CLUSTER = re.compile(rb"cluster|\\")  # a key in another spelling; an escape may spell it
 
 
 class UsageError(Exception):
@@ -43,12 +49,14 @@ class Loaded:
     """The other valid environments on the same cluster, as (folder, model), sorted by folder."""
     findings: tuple[Finding, ...]
     """Findings about missing files and shapes, in all of the files."""
+    neighbour_files: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """The files of each neighbour, by folder: its own, and the layers below it."""
 
     def texts(self) -> Iterator[tuple[str, str]]:
         """(file, text) of every file that findings may point into."""
         for shaped in (self.environment, self.version, self.cluster):
             if shaped is not None:
-                yield shaped.source.file, shaped.source.text
+                yield from shaped.source.texts()
 
 
 @dataclass(slots=True)
@@ -62,6 +70,7 @@ class Project:
     _clusters: dict[str, Shaped[Cluster]] = field(default_factory=dict)
     _names: list[str] | None = None
     _cluster_names: list[str] | None = None
+    _layers: Layers | None = None
     _written: dict[str | None, list[str]] | None = None
 
     @property
@@ -79,6 +88,13 @@ class Project:
         if self._cluster_names is None:
             self._cluster_names = sorted(p.stem for p in (self.environments_dir / "_clusters").glob("*.yaml"))
         return self._cluster_names
+
+    def layers(self) -> Layers:
+        """The layers that environments may extend."""
+        if self._layers is None:
+            names = sorted(p.stem for p in (self.root / FOLDER).glob("*.yaml"))
+            self._layers = Layers(self._read, lambda: names)
+        return self._layers
 
     def select(self, given: list[str]) -> list[str]:
         """Environment folders for the names or paths on the command line; none given means all.
@@ -130,6 +146,7 @@ class Project:
         findings = [*environment.findings, *version.findings]
         cluster = None
         neighbours: tuple[tuple[str, Environment], ...] = ()
+        neighbour_files: dict[str, tuple[str, ...]] = {}
         model = environment.model
         if model is not None and not environment.touches_pruned(("cluster",)):
             if model.cluster in self.cluster_names():
@@ -138,14 +155,17 @@ class Project:
             else:
                 findings.append(self._no_cluster(environment, model.cluster))
             neighbours = tuple(self._neighbours(folder, model.cluster))
-        return Loaded(folder, environment, version, cluster, neighbours, tuple(findings))
+            neighbour_files = {
+                other: tuple(file for file, _ in self.environment(other).source.texts()) for other, _ in neighbours
+            }
+        return Loaded(folder, environment, version, cluster, neighbours, tuple(findings), neighbour_files)
 
     def environment(self, folder: str) -> Shaped[Environment]:
         if folder not in self._environments:
             file = f"environments/{folder}/environment.yaml"
             name = folder if re.fullmatch(NAME, folder) else "unnamed"
             stand_ins = {"schemaVersion": 1, "name": name, "cluster": "unknown"}
-            self._environments[folder] = shape(self._read(file), Environment, stand_ins)
+            self._environments[folder] = shape(self.layers().over(self._read(file)), Environment, stand_ins)
         return self._environments[folder]
 
     def cluster(self, name: str) -> Shaped[Cluster]:
@@ -171,7 +191,7 @@ class Project:
         shaped = self.environment(folder)
         if shaped.model is not None and not shaped.touches_pruned(("cluster",)):
             return shaped.model.cluster == cluster
-        return cluster in shaped.source.text
+        return any(cluster in text for _, text in shaped.source.texts())
 
     def _written_clusters(self) -> dict[str | None, list[str]]:
         """Folders by the cluster that they name; under None those that do not name it in the usual way."""
@@ -192,7 +212,13 @@ class Project:
         except OSError:
             pass  # said when the environment is loaded
         found = _CLUSTER.findall(raw)
-        return found[0].decode() if len(found) == 1 else None
+        if len(found) == 1:
+            return str(found[0].decode())
+        extends = _EXTENDS.findall(raw)
+        if len(extends) != 1 or _PERHAPS_CLUSTER.search(_COMMENT.sub(b"", raw)):
+            return None
+        named = self.layers().value(re.findall("[a-z0-9-]+", extends[0].decode()), "cluster")
+        return named if isinstance(named, str) else None
 
     def without_cluster(self) -> list[str]:
         """Folders of the environments that name a cluster which has no file, sorted."""

@@ -5,6 +5,7 @@ A group whose instance type is unknown or refused has no numbers: it is left out
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -186,6 +187,11 @@ def node_room(
         disk_mib=None if volume_gib is None else int(volume_gib * _GIB * (1 - _DISK_EVICTION)) - _DISK_RESERVED_MIB,
         notes=tuple(notes),
     )
+
+
+def volume_for(size: int) -> int:
+    """The smallest root volume in GiB on which `size` bytes find room."""
+    return math.ceil((size / 2**30 + _DISK_RESERVED_MIB / _GIB) / (1 - _DISK_EVICTION))
 
 
 def _allocatable(found: InstanceType) -> Iterator[str]:

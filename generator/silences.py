@@ -16,7 +16,8 @@ from typing import Any
 from generator.diagnostics.codes import CODES
 from generator.diagnostics.codes.code import NEVER
 from generator.diagnostics.finding import Finding, Position, Range, Silenced, lines_of
-from generator.source import MAX_FINDINGS, compose
+from generator.source import compose
+from generator.tree import MAX_FINDINGS
 
 _ANY = re.compile(r"#+[ \t]*rtd[ \t]*:", re.IGNORECASE)
 _HASH = re.compile(r"(?:^|(?<=[ \t]))#")

@@ -12,7 +12,9 @@ from generator.exits import Stop
 def add(sub: Subparsers) -> None:
     """The command line of this command."""
     parser = sub.add_parser("schema", parents=[root()], help="JSON Schema of the files, for editors")
-    parser.add_argument("file", nargs="?", choices=("environment", "cluster", "version"), default="environment")
+    parser.add_argument(
+        "file", nargs="?", choices=("environment", "layer", "cluster", "version"), default="environment"
+    )
     parser.add_argument("--write", action="store_true", help="write all of them to environments/")
     parser.set_defaults(run=run)
 
@@ -22,14 +24,14 @@ def run(args: argparse.Namespace) -> int:
     from generator.model.jsonschema import FILES, schema_text
 
     if not args.write:
-        emit(schema_text(FILES[args.file]))
+        emit(schema_text(args.file))
         return exits.OK
     if not (args.root / "environments").is_dir():
         raise Stop(
             exits.USAGE, f"there is no folder {args.root.resolve() / 'environments'}; name the project with --root"
         )
-    for name, model in FILES.items():
+    for name in FILES:
         path = args.root / "environments" / f"{name}.schema.json"
-        path.write_text(schema_text(model), encoding="utf-8")
+        path.write_text(schema_text(name), encoding="utf-8")
         print(path.relative_to(args.root))
     return exits.OK

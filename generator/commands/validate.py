@@ -9,6 +9,7 @@ from generator import exits
 from generator.commands.common import Subparsers, emit, has_errors, judged, root, several
 from generator.diagnostics.output import FORMATS, format_findings, summary
 from generator.project import Project, sources
+from generator.silences import apply
 
 
 def add(sub: Subparsers) -> None:
@@ -24,8 +25,12 @@ def run(args: argparse.Namespace) -> int:
     project = Project(args.root)
     loaded = [project.load(folder) for folder in project.select(args.env)]
     said = judged(project, loaded)
-    findings, silenced = list(said.findings), said.silenced
-    emit(format_findings(findings, sources(loaded), args.output, silenced))
+    findings, silenced, texts = list(said.findings), list(said.silenced), dict(sources(loaded))
+    if not args.env:
+        about_layers, of_layers = project.layers().unused(one.environment.source for one in loaded)
+        alone = apply(about_layers, of_layers.items())  # layers that no environment reads
+        findings, silenced, texts = findings + list(alone.findings), silenced + list(alone.silenced), texts | of_layers
+    emit(format_findings(findings, texts, args.output, silenced))
     if args.output == "text":
         names = ", ".join(one.folder for one in loaded)
         print(f"{names}: {summary(findings, len(silenced))}", file=sys.stderr)

@@ -37,6 +37,11 @@ RESUME_FROM = r"^([A-Za-z0-9/][A-Za-z0-9_.:/=-]*)?$"
 _DAY = r"^20[0-9]{2}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])$"
 PLACEMENT_GROUP = r"^[A-Za-z0-9._-]+$"
 RUN_ID = r"^[A-Za-z0-9._-]*$"
+# What Kubernetes shows to a variable of the pod.
+FIELD_PATH = (
+    r"^(metadata\.(name|namespace|uid)|metadata\.(labels|annotations)\['([a-z0-9.-]+/)?[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?'\]"
+    r"|spec\.(nodeName|serviceAccountName)|status\.(hostIPs?|podIPs?))$"
+)
 SUB_PATH = r"^([A-Za-z0-9_-][A-Za-z0-9._-]*(/[A-Za-z0-9_-][A-Za-z0-9._-]*)*)?$"
 
 # Pattern → (what the value must be, what to do), as a person would say it.
@@ -64,6 +69,10 @@ FORMS = {
     ),
     RUN_ID: ("letters, digits, dots, hyphens and underscores", "use only these"),
     SUB_PATH: ("a folder of the claim, such as team/training", "write it without a slash at its ends and without .."),
+    FIELD_PATH: (
+        "a field that a variable can show, such as status.hostIP",
+        "choose metadata.name, .namespace, .uid or .labels['KEY'], spec.nodeName, status.hostIP or status.podIP",
+    ),
     ENV_NAME: ("the name of an environment variable", "use letters, digits and underscores; start with a letter"),
     LABEL_KEY: (
         "the key of a label or annotation, such as team or example.com/team",

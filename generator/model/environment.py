@@ -185,6 +185,8 @@ class Environment(Model):
 
     schema_version: Literal[1]
     """Version of this file's format."""
+    extends: Name | list[Name] = Field(default=[])
+    """Layers below this file, by the names of files in environments/_base/; the later ones of a list win."""
     name: Name
     """Name of the environment: the name of its folder, and the Helm release."""
     cluster: Name

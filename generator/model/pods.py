@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field, StringConstraints
 
-from generator.model.base import Model
+from generator.model.base import FIELD_PATH, Model
 from generator.values.patterns import ENV_NAME, NAME
 from generator.values.pods import Annotations
 
@@ -30,7 +30,7 @@ class KeyRef(Model):
 class FieldRef(Model):
     """A field of the pod."""
 
-    field_path: Annotated[str, StringConstraints(min_length=1)]
+    field_path: Annotated[str, StringConstraints(pattern=FIELD_PATH)]
     """Path of the field, such as status.hostIP."""
 
 

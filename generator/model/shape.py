@@ -60,8 +60,11 @@ def shape(source: Source, model: type[ModelT], stand_ins: Mapping[str, Any] | No
     if (other := _other_format(source, model)) is not None:
         return Shaped(source, None, (*found, other))  # its keys may mean something else
     data = copy.deepcopy(source.data)
-    said = {f.path for f in found}
-    pruned: list[Pointer] = [f.path for f in found]
+    # What a layer says wrongly and a file above it says rightly is not in `data`.
+    pruned: list[Pointer] = [f.path for f in found if f.file == source.file_of(f.path)]
+    said = set(pruned)
+    if source.incomplete:
+        pruned.append(())
     for _ in range(_ROUNDS):
         try:
             return Shaped(source, model.model_validate(data), tuple(found), tuple(pruned))
@@ -74,7 +77,8 @@ def shape(source: Source, model: type[ModelT], stand_ins: Mapping[str, Any] | No
                     continue
                 # What an earlier round took out may leave a map empty: that is our doing, not the user's.
                 ours = any(gone[: len(path)] == path for gone in before)
-                if path not in said and not ours:
+                unknown = source.incomplete and detail["type"] in ("missing", "union_tag_not_found")
+                if path not in said and not ours and not unknown:
                     found.append(_finding(source, model, path, detail))
                     said.add(path)
                 # Without a required part the map around it is of no use: the rules go on without that map.
@@ -167,7 +171,7 @@ def _finding(source: Source, model: type[BaseModel], path: Pointer, detail: Any)
     kind, context, value = detail["type"], detail.get("ctx", {}), detail.get("input")
     name = dotted(path)
     if kind == "extra_forbidden":
-        known = list(_fields_at(model, path[:-1], source.data))
+        known = list(fields_at(model, path[:-1], source.data))
         close = difflib.get_close_matches(str(path[-1]), known, n=1, cutoff=0.6)
         return source.finding(
             "RTD103",
@@ -282,7 +286,7 @@ def _place(path: Pointer) -> str:
     return f"`{dotted(path)}`" if path else "the file"
 
 
-def _fields_at(model: type[BaseModel], path: Pointer, data: Any) -> dict[str, tuple[type[BaseModel], str]]:
+def fields_at(model: type[BaseModel], path: Pointer, data: Any) -> dict[str, tuple[type[BaseModel], str]]:
     """The keys that the map at `path` may have, each with its model and the name of its field there."""
     current: list[Any] = [model]
     node = data
@@ -324,7 +328,7 @@ def _members(annotation: Any) -> list[Any]:
 
 def _description(model: type[BaseModel], path: Pointer, data: Any) -> str:
     """` (what the key means)`, from the model's own documentation."""
-    for alias, (owner, name) in _fields_at(model, path[:-1], data).items():
+    for alias, (owner, name) in fields_at(model, path[:-1], data).items():
         if path and alias == path[-1] and (text := descriptions(owner).get(name)):
             return f" ({text.rstrip('.')})"
     return ""

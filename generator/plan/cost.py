@@ -50,6 +50,10 @@ def cost(resolved: Resolved, today: date | None = None) -> Cost:
     """The price of one environment while all its nodes run, in USD per hour, as it is on `today` (default: now)."""
     cluster = resolved.cluster
     region = cluster.region if cluster is not None else None
+    as_of = prices()["instances"].as_of
+    if not resolved.environment.has_pods:
+        host = resolved.environment.job.cluster_name
+        return Cost((), as_of, (f"it runs on the nodes of environment {host}, and costs nothing beside them",))
     components = [_group(group, region) for group in resolved.groups]
     notes = []
     if cluster is not None and cluster.managed == "eksctl":
@@ -65,7 +69,7 @@ def cost(resolved: Resolved, today: date | None = None) -> Cost:
     if any(g.capacity.kind == "spot" for g in resolved.groups):
         notes.append("spot nodes are counted at the on-demand price, which they do not exceed")
     notes.append("storage, traffic between zones and data through the NAT gateway are not counted")
-    return Cost(tuple(components), prices()["instances"].as_of, tuple(notes))
+    return Cost(tuple(components), as_of, tuple(notes))
 
 
 def _control_plane(cluster: Cluster, today: date) -> Component:

@@ -10,7 +10,7 @@ from training.config import Config
 _MIB = 1024**2
 _GB = 10**9
 
-IMAGE = 20 * _GB
+IMAGE_GIB = 20
 """The training image, unpacked; an estimate."""
 SYSTEM = 8 * _GB
 """Operating system with the NVIDIA driver, and the images of the daemon sets; an estimate."""
@@ -42,7 +42,10 @@ def checkpoints_on_disk(config: Config, resolved: Resolved) -> int:
 
 def _disk(config: Config, resolved: Resolved, group: Group, room_mib: int) -> Memory:
     kind = resolved.environment.training.storage.kind
-    parts = {"system": SYSTEM, "image": IMAGE, "logs": LOGS}
+    parts = {"system": SYSTEM, "image": IMAGE_GIB * 2**30, "logs": LOGS}
+    source = resolved.environment.training.model
+    if "://" in source.uri or source.revision:
+        parts["model"] = _EXPORT_BYTES["bfloat16"] * sizes.parameter_count(config.model)
     if copies := checkpoints_on_disk(config, resolved):
         # Each rank writes its own part; replicated parts are written once.
         parts["checkpoints"] = copies * sizes.checkpoint_bytes(config) // resolved.nodes

@@ -62,7 +62,7 @@ def training_config(resolved: Resolved, **changes: Any) -> Config | None:
     """
     training = resolved.environment.training
     args = {**training.args, **changes}
-    if resolved.environment.mode != "job" or not training.bundled or training.preset not in preset_names():
+    if resolved.environment.mode == "cluster" or not training.bundled or training.preset not in preset_names():
         return None
     if len(resolved.groups) != len(resolved.environment.workers) or len({g.processes for g in resolved.groups}) != 1:
         return None

@@ -136,7 +136,7 @@ def as_text(resolved: Resolved) -> str:
     head = resolved.head
     on = f" on {head.type.name}" if head.type else ""
     out += [f"  head{on}: cpu {head.cpu}, memory {memory_text(head.memory_mib)}", ""]
-    width = max(len(c.name) for c in money.components)
+    width = max((len(c.name) for c in money.components), default=0)
     for c in money.components:
         amount = "unknown" if c.usd_per_hour is None else f"{c.usd_per_hour:9.4f}"
         each = "" if c.usd_per_hour_each is None else f"{c.quantity} × {c.usd_per_hour_each:.4f}"

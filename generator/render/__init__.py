@@ -9,11 +9,13 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from generator.catalog import LOCAL
+from generator.layers import FOLDER
 from generator.project import Loaded
 from generator.render.chart import chart_values
 from generator.render.eksctl import NODE_GROUP_LABEL, parts
 from generator.render.header import with_header
 from generator.resolve import Group, Resolved, memory_text, resolve
+from generator.source import Source
 
 if TYPE_CHECKING:
     from jinja2 import Environment as Templates
@@ -64,17 +66,23 @@ def _values(loaded: Loaded, resolved: Resolved) -> str:
             values=chart_values(environment),
         )
     )
-    return with_header(body, [loaded.environment.source.file, loaded.cluster.source.file])
+    return with_header(body, [*_files(loaded.environment.source), loaded.cluster.source.file])
 
 
 def _clusterconfig(loaded: Loaded, mine: Resolved) -> str:
     cluster = mine.cluster
     assert cluster is not None and loaded.cluster is not None  # noqa: S101  (render() checked)
-    # A job on a cluster that is there already has no nodes and no ServiceAccount of its own.
-    everyone = [pair for pair in sorted([(loaded.folder, mine.environment), *loaded.neighbours]) if pair[1].has_pods]
+    everyone = sorted([(loaded.folder, mine.environment), *loaded.neighbours])
     template = _templates().get_template("clusterconfig.yaml.j2")
     body = template.render(path=clusterconfig_path(cluster.name), cluster=cluster, **parts(cluster, everyone))
-    return with_header(body, [loaded.cluster.source.file, *(f"environments/{f}/environment.yaml" for f, _ in everyone)])
+    by_folder = {**loaded.neighbour_files, loaded.folder: _files(loaded.environment.source)}
+    files = {file for folder, _ in everyone for file in by_folder[folder]}
+    ordered = sorted(files, key=lambda file: (file.startswith(FOLDER), file))
+    return with_header(body, [loaded.cluster.source.file, *ordered])
+
+
+def _files(source: Source) -> list[str]:
+    return [file for file, _ in source.texts()]
 
 
 def _selector(group: Group, managed: str) -> dict[str, str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from generator.model.environment import Environment, S3Storage
@@ -49,19 +49,24 @@ class Grant:
 
 def grants(environment: Environment) -> Iterator[Grant]:
     """Every location in S3 that a key of the environment names. A further such key is a further line here."""
-    storage = environment.training.storage
-    if isinstance(storage, S3Storage):
-        yield Grant(storage.uri, writes=True)
+    training = environment.training
+    if isinstance(training.storage, S3Storage):
+        yield Grant(training.storage.uri, writes=True)
+    for source in (training.model, training.data):
+        if source.uri.startswith("s3://"):
+            yield Grant(source.uri, writes=False)
 
 
-def pods(environment: Environment, where: str) -> Association | None:
-    """The environment's own pods; `where` is the partition. A ServiceAccount has one association at most."""
-    statements = tuple(s for grant in grants(environment) for s in grant.statements(where))
+def pods(environment: Environment, jobs: Iterable[Environment], where: str) -> Association | None:
+    """The environment's pods, in which the `jobs` on it run too; `where` is the partition.
+
+    A ServiceAccount has one association at most.
+    """
+    given = [grant for one in (environment, *jobs) for grant in grants(one)]
+    statements = tuple(dict.fromkeys(statement for grant in given for statement in grant.statements(where)))
     if not statements:
         return None
-    return Association(
-        environment.namespace, environment.name, "the pods' access to checkpoints in S3; nodes get none", statements
-    )
+    return Association(environment.namespace, environment.name, "the pods' access to S3; nodes get none", statements)
 
 
 def cluster_autoscaler(cluster: str) -> Association:

@@ -59,14 +59,23 @@ def parts(cluster: Cluster, environments: list[tuple[str, Environment]]) -> dict
     """What the template needs beside the cluster; `environments`: all on the cluster, as (folder, model)."""
     where = partition(cluster.region or "")
     scaled = cluster.autoscaler == "clusterAutoscaler"
-    associations = [found for _, environment in environments if (found := pods(environment, where)) is not None]
+    # A job on a cluster that is there already has no nodes and no ServiceAccount of its own.
+    own = [(folder, environment) for folder, environment in environments if environment.has_pods]
+    given = (pods(environment, _jobs_on(environment, environments), where) for _, environment in own)
+    associations = [association for association in given if association is not None]
     return {
-        "addons": [Addon(name, csi_driver(name, where)) for name in _drivers(cluster, environments)],
+        "addons": [Addon(name, csi_driver(name, where)) for name in _drivers(cluster, own)],
         "associations": [*associations, *([cluster_autoscaler(cluster.name)] if scaled else [])],
-        "node_groups": list(_node_groups(cluster, environments)),
+        "node_groups": list(_node_groups(cluster, own)),
         "own_vpc": bool(cluster.network.private_subnets),
         "scaled": scaled,
     }
+
+
+def _jobs_on(kept: Environment, environments: list[tuple[str, Environment]]) -> list[Environment]:
+    """The jobs that run in the pods of environment `kept`."""
+    others = (environment for _, environment in environments if not environment.has_pods)
+    return [job for job in others if (job.job.cluster_name, job.namespace) == (kept.name, kept.namespace)]
 
 
 def _drivers(cluster: Cluster, environments: list[tuple[str, Environment]]) -> list[str]:

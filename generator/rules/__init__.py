@@ -15,12 +15,14 @@ from generator.rules import (
     instances,
     kubernetes,
     memory,
+    metadata,
     money,
     names,
     network,
     on_cluster,
     reserved,
     secrets,
+    sharing,
     sources,
     storage,
     training,
@@ -38,6 +40,7 @@ RULES: tuple[Rule, ...] = (
     *training.RULES,
     *sources.RULES,
     *values.RULES,
+    *metadata.RULES,
     *instances.RULES,
     *memory.RULES,
     *network.RULES,
@@ -45,6 +48,7 @@ RULES: tuple[Rule, ...] = (
     *vpc.RULES,
     *image.RULES,
     *kubernetes.RULES,
+    *sharing.RULES,
     *on_cluster.RULES,
     *eksctl.RULES,
     *storage.RULES,
@@ -53,7 +57,9 @@ RULES: tuple[Rule, ...] = (
     *reserved.RULES,
 )
 # About nodes and pods that are to be started; a job on a cluster that is there already starts none.
-OF_NEW_PODS: frozenset[Rule] = frozenset((*instances.OF_PODS, *money.RULES, *reserved.RULES))
+OF_NEW_PODS: frozenset[Rule] = frozenset(
+    (*instances.OF_PODS, memory.pod, memory.head, memory.volume, *money.RULES, *reserved.RULES)
+)
 
 
 def check(loaded: Loaded, today: date | None = None) -> list[Finding]:

@@ -57,6 +57,6 @@ class Context:
     def unknown(self, finding: Finding) -> bool:
         """Whether the finding is about a value that the file does give, but that had to be left out as malformed."""
         for shaped in (self.loaded.environment, self.loaded.version, self.loaded.cluster):
-            if shaped is not None and shaped.source.file == finding.file:
+            if shaped is not None and finding.file in dict(shaped.source.texts()):
                 return shaped.touches_pruned(finding.path)
         return False

@@ -9,12 +9,12 @@ from collections.abc import Iterator, Mapping
 from generator.catalog import LOCAL, instance_types, partition
 from generator.diagnostics.finding import Finding, Pointer
 from generator.plan.addresses import VPC_PREFIXES, ipv4_range
+from generator.plan.disk import IMAGE_GIB
 from generator.rules.context import Context
 
-# GB on the root volume that are not the training's: what EKS' AMI asks for, and the image, unpacked.
-_AMI_GIB, _IMAGE_GIB = 20, 20
+_AMI_GIB = 20  # what EKS' AMI asks for
 _IMAGE_FREE = 0.15  # the kubelet evicts pods when less of the images' file system is free (its default)
-SMALLEST_VOLUME_GIB = -int(-(_AMI_GIB + _IMAGE_GIB) // (1 - _IMAGE_FREE))
+SMALLEST_VOLUME_GIB = -int(-(_AMI_GIB + IMAGE_GIB) // (1 - _IMAGE_FREE))
 
 # Version of the EFA device plugin that counts a family's interfaces right: awsdocs PR 1083, hyperpod-cli PR 282.
 _OLDEST_EFA_PLUGIN = {"p6-b200": (0, 5, 6)}
@@ -34,6 +34,8 @@ _TAGS_ADDED = 14
 
 def autoscaler_and_reservations(ctx: Context) -> Iterator[Finding]:
     if ctx.cluster is None or ctx.cluster.managed != "eksctl" or ctx.cluster.autoscaler == "none":
+        return
+    if not ctx.environment.has_pods:
         return
     for group, _ in ctx.groups():
         if group.capacity.kind in ("reservation", "capacityBlock"):
@@ -74,7 +76,7 @@ def volume_size(ctx: Context) -> Iterator[Finding]:
     if ctx.cluster is None or ctx.cluster.managed != "eksctl":
         return
     notes = (
-        f"({_AMI_GIB} GiB for the node's system + {_IMAGE_GIB} for the image) / {1 - _IMAGE_FREE:g}: the kubelet evicts pods "
+        f"({_AMI_GIB} GiB for the node's system + {IMAGE_GIB} for the image) / {1 - _IMAGE_FREE:g}: the kubelet evicts pods "
         f"when less than {_IMAGE_FREE:.0%} is free",
     )
     advice = f"set volumeSize to {SMALLEST_VOLUME_GIB} or more"

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 from generator import catalog
 from generator.diagnostics.finding import Finding
-from generator.resolve import node_group_name
 from generator.rules.context import Context
 
 # Kubernetes versions that the chart is rendered and validated for, as minor numbers of major version 1.
@@ -71,28 +70,4 @@ def eksctl_needs(ctx: Context) -> Iterator[Finding]:
             )
 
 
-def neighbours(ctx: Context) -> Iterator[Finding]:
-    """Environments on one cluster: each has its own objects and node groups.
-
-    An environment that is not called like its folder is about to be renamed (RTD107): nothing is said about it here.
-    """
-    if ctx.environment.name != ctx.loaded.folder or not ctx.environment.has_pods:
-        return
-    mine = {node_group_name(ctx.environment.name, group): group for group in ctx.environment.workers}
-    for folder, other in ctx.loaded.neighbours:
-        if folder != other.name or not other.has_pods:
-            continue
-        for group in other.workers:
-            clash = mine.get(node_group_name(other.name, group))
-            if clash is not None:
-                yield ctx.in_environment(
-                    "RTD504",
-                    "workers",
-                    clash,
-                    on_key=True,
-                    message=f"the node group `{node_group_name(other.name, group)}` is also that of environment `{folder}`",
-                    help="rename one of the groups",
-                )
-
-
-RULES = (kubernetes_version, kuberay_version, eksctl_needs, neighbours)
+RULES = (kubernetes_version, kuberay_version, eksctl_needs)

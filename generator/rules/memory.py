@@ -11,7 +11,7 @@ from generator.plan import host
 from generator.plan.changes import SMALLEST, changes_that_fit, fits, needed_at_least
 from generator.plan.disk import checkpoints_on_disk, disk
 from generator.plan.memory import NEAR, Memory, gpu_memory, training_config
-from generator.resolve import Group, memory_text, usable
+from generator.resolve import Group, memory_text, usable, volume_for
 from generator.rules.context import Context
 
 _GB, _GIB = 10**9, 2**30
@@ -107,8 +107,10 @@ def pod(ctx: Context) -> Iterator[Finding]:
 
 
 def head(ctx: Context) -> Iterator[Finding]:
-    """GCS, dashboard and the driver run in the head; `local` enforces no limit."""
+    """GCS, dashboard and the driver run in the head; `local` enforces no limit, and a job on a cluster makes no head."""
     memory, system = ctx.resolved.head.memory_mib, ctx.resolved.head.type
+    if ctx.environment.mode == "jobOnCluster":
+        return
     if (system is not None and system.name == LOCAL) or memory >= host.HEAD_USUAL_MIB:
         return
     impossible = memory < host.HEAD_LEAST_MIB
@@ -135,10 +137,14 @@ def volume(ctx: Context) -> Iterator[Finding]:
         group = next(g for g in ctx.resolved.groups if g.name == name)
         copies, kept = checkpoints_on_disk(config, ctx.resolved), config.checkpoints.keep_checkpoints
         storage = ctx.environment.training.storage.kind
-        given = "keep_checkpoints" in ctx.environment.training.args and storage == "none"
+        path: Pointer = ("training", "preset")
+        if "keep_checkpoints" in ctx.environment.training.args and storage == "none":
+            path = ("training", "args", "keep_checkpoints")
+        elif "volume_size" in ctx.environment.workers[name].model_fields_set:
+            path = ("workers", name, "volumeSize")
         yield ctx.in_environment(
             "RTD212",
-            *(("training", "args", "keep_checkpoints") if given else ("training", "preset")),
+            *path,
             message=f"about {memory.total / _GB:.0f} GB on the disk of each node exceed the "
             f"{memory.available / _GB:.0f} GB that its volume of {group.volume_gib} GiB has for pods and images",
             notes=(
@@ -155,11 +161,12 @@ def _disk_help(group: Group, memory: Memory, copies: int, storage: str) -> str:
     others = memory.total - memory.parts.get("checkpoints", 0)
     each = memory.parts.get("checkpoints", 0) // max(copies, 1)
     most = (memory.available - others) // each - 1 if each else 0
+    larger = f"set workers.{group.name}.volumeSize to {volume_for(memory.total)} or more"
     if storage == "none" and most >= 1:
-        return f"set training.args.keep_checkpoints to {most} or less, or keep checkpoints in training.storage"
+        return f"{larger}, or training.args.keep_checkpoints to {most} or less, or keep checkpoints in training.storage"
     if storage == "none":
-        return "keep checkpoints in training.storage of kind s3 or fsx, not on the node"
-    return "spread the training over more nodes, or keep its checkpoints in training.storage of kind fsx"
+        return f"{larger}, or keep checkpoints in training.storage"
+    return f"{larger}, or spread the training over more nodes"
 
 
 def sharding(ctx: Context) -> Iterator[Finding]:

@@ -43,6 +43,16 @@ def arguments(ctx: Context) -> Iterator[Finding]:
     """By the training's own configuration. What a module of somebody's own takes, only that module knows."""
     training = ctx.environment.training
     for name in training.args:
+        if name == "help":
+            yield ctx.in_environment(
+                "RTD109",
+                "training",
+                "args",
+                name,
+                on_key=True,
+                message="training.args.help: no setting; its flag ends the training before it starts",
+                help="remove it",
+            )
         if name in _OWNERS:
             yield ctx.in_environment(
                 "RTD109",
@@ -57,7 +67,7 @@ def arguments(ctx: Context) -> Iterator[Finding]:
         return
     known = argument_names()
     for name, message in check_args(training.preset, training.args):
-        if name in _OWNERS:
+        if name in _OWNERS or name == "help":
             continue
         unknown = name not in known
         close = difflib.get_close_matches(name, known, n=1) if unknown else []
@@ -81,7 +91,7 @@ def probe_arguments(ctx: Context) -> Iterator[Finding]:
     for name, value in training.args.items():
         flag = f"--{name.replace('_', '-')}"
         text = str(value).lower() if isinstance(value, bool) else str(value)
-        message = "" if name in _OWNERS else _problem_of_probe(name, f"{flag}={text}")
+        message = "" if name in _OWNERS or name == "help" else _problem_of_probe(name, f"{flag}={text}")
         if message:
             yield ctx.in_environment(
                 "RTD109",

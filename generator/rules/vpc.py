@@ -16,7 +16,7 @@ def addresses(ctx: Context) -> Iterator[Finding]:
     """Every interface of a node has an address of its subnet, and so has the worker pod."""
     cluster = ctx.cluster
     subnets = made_subnets(cluster) if cluster is not None and cluster.managed == "eksctl" else None
-    if subnets is None:
+    if subnets is None or not ctx.environment.has_pods:
         return
     mine: dict[str, list[Group]] = defaultdict(list)
     for group, _ in ctx.groups():
@@ -36,10 +36,8 @@ def addresses(ctx: Context) -> Iterator[Finding]:
             "nodes",
             message=f"the nodes in {zone} need {needed} addresses at least, and their subnet has {subnets.free}",
             notes=(
-                " + ".join(
-                    f"{group.nodes} × {addresses_per_node(group)} for {group.node_group} ({max(1, group.interfaces)} per node, 1 for its worker pod)"
-                    for group in everyone
-                ),
+                " + ".join(f"{group.nodes} × {addresses_per_node(group)} for {group.node_group}" for group in everyone),
+                "a node has an address for each interface, and one for its worker pod",
                 f"eksctl cuts {subnets.vpc} into subnets of /{subnets.prefix}: {subnets.size} addresses, of which AWS keeps {RESERVED}",
                 "the VPC CNI holds more addresses in advance, and the other pods of the node need theirs",
             ),

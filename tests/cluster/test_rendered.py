@@ -53,6 +53,8 @@ OWN_VPC = f"vpcId: vpc-0123456789abcdef0, privateSubnets: {SUBNETS}"
 # Name → (keys of the cluster's file, a change of environment.yaml).
 CLUSTERS: dict[str, tuple[str, tuple[str, str] | None]] = {
     "fsx": ("", FSX),
+    "efs": ("", (FSX[0], "{kind: efs, claimName: checkpoints}")),
+    "model-in-s3": ("", ("preset: qwen2.5-1.5b", "preset: qwen2.5-1.5b\n  model: {uri: s3://models/qwen}")),
     "all-drivers": ("addons: [aws-ebs-csi-driver, aws-efs-csi-driver, aws-fsx-csi-driver]\n", None),
     "own-vpc": (f"network: {{{OWN_VPC}}}\n", None),
     "own-vpc-with-public-subnets": (f"network: {{{OWN_VPC}, publicSubnets: {PUBLIC}}}\n", None),

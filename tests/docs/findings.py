@@ -14,7 +14,7 @@ from generator.diagnostics.codes import page
 from generator.diagnostics.codes.code import Silenceable
 from generator.diagnostics.output import format_findings
 from tests.project import FILES, PLACES, base
-from tests.unit.test_invalid_fixtures import ASKS_A_REGISTRY, CASES, project
+from tests.unit.test_invalid_fixtures import ASKS_A_REGISTRY, CASES, place, project
 
 ROOT = Path(__file__).resolve().parents[2]
 OVERVIEW = "docs/findings.md"
@@ -53,17 +53,20 @@ def _shown(case: Path, code: str) -> tuple[Path, Finding, dict[str, str]]:
     """(fixture, its first finding of `code`, its files)."""
     with tempfile.TemporaryDirectory() as folder:
         found = [f for f in project(Path(folder), case) if f.code == code]
-        texts = {place: (Path(folder) / place).read_bytes().decode(errors="replace") for place in PLACES.values()}
+        files = sorted((Path(folder) / "environments").rglob("*.yaml"))
+        texts = {p.relative_to(folder).as_posix(): p.read_bytes().decode(errors="replace") for p in files}
     return case, found[0], texts
 
 
 def _difference(case: Path) -> str:
     """What the near-miss changes in the files, without the lines around that stay the same."""
     text = ""
-    for name, place in [*PLACES.items(), ("neighbour/environment.yaml", "the other environment")]:
+    layers = {p.relative_to(p.parents[1]).as_posix() for p in case.rglob("_base/*.yaml")}
+    others = {"neighbour/environment.yaml": "the other environment"} | {name: place(name) for name in sorted(layers)}
+    for name, shown_as in (PLACES | others).items():
         wrong = _text(case / name, name)
         right = _text(case / "near-miss" / name, name)
-        lines = difflib.unified_diff(wrong.splitlines(), right.splitlines(), place, place, n=1, lineterm="")
+        lines = difflib.unified_diff(wrong.splitlines(), right.splitlines(), shown_as, shown_as, n=1, lineterm="")
         text += "".join(f"{line}\n" for line in lines if not line.startswith(("@@", "+++")))
     return text
 

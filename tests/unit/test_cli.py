@@ -16,7 +16,9 @@ import pytest
 from tests.project import base, edited, make, sharing
 
 ROOT = Path(__file__).resolve().parents[2]
-COMMANDS = ("validate", "render", "plan", "new", "set", "pin", "promote", "migrate", "schema", "local", "completion")
+COMMANDS = (
+    "validate", "render", "plan", "explain", "new", "set", "pin", "promote", "migrate", "schema", "local", "completion"
+)  # fmt: skip
 
 
 def start(*args: str, cwd: Path = ROOT, **rest: object) -> subprocess.Popen[str]:

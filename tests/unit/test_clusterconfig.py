@@ -61,6 +61,54 @@ def test_fsx_brings_its_driver_and_the_controllers_rights(tmp_path: Path) -> Non
     assert "aws-efs-csi-driver" not in found
 
 
+def test_efs_brings_its_driver(tmp_path: Path) -> None:
+    found = addons(config(tmp_path, "", (S3, "{kind: efs, claimName: checkpoints}")))
+    assert found["aws-efs-csi-driver"][0]["serviceAccountName"] == "efs-csi-controller-sa"
+    assert "aws-fsx-csi-driver" not in found
+
+
+def statements(found: Any, name: str = "demo") -> list[tuple[bool, str]]:
+    """(whether it writes, resource) of each statement about S3."""
+    given = associations(found)[name]["permissionPolicy"]["Statement"]
+    return [("s3:PutObject" in s["Action"], resource) for s in given for resource in s["Resource"]]
+
+
+def test_model_and_data_in_s3_are_read_only(tmp_path: Path) -> None:
+    sources = "model: {uri: s3://models/qwen}\n  data: {uri: s3://bucket/packed}"
+    found = config(tmp_path, "", (f"storage: {S3}", f"storage: {S3}\n  {sources}"))
+    assert statements(found) == [
+        (False, "arn:aws:s3:::bucket"),
+        (True, "arn:aws:s3:::bucket/ray-train/*"),
+        (False, "arn:aws:s3:::models"),
+        (False, "arn:aws:s3:::models/qwen/*"),
+        (False, "arn:aws:s3:::bucket/packed/*"),
+    ]
+
+
+def test_a_model_from_the_hub_needs_no_bucket(tmp_path: Path) -> None:
+    hub = "{kind: fsx, claimName: checkpoints}\n  model: {uri: Qwen/Qwen2.5-1.5B, revision: " + "a" * 40 + "}"
+    assert "iam" not in config(tmp_path, "", (S3, hub))
+
+
+def test_a_job_on_a_cluster_brings_access_and_no_nodes(tmp_path: Path) -> None:
+    make(tmp_path)
+    folder = tmp_path / "environments" / "trial"
+    folder.mkdir()
+    job = f"storage: {S3}\n  data: {{uri: s3://other/packed}}"
+    (folder / "environment.yaml").write_text(
+        sharing(
+            "trial",
+            (f"storage: {S3}", job),
+            ("mode: job", "mode: jobOnCluster"),
+            ("job: {", "job: {clusterName: demo, "),
+        )
+    )
+    found = config(tmp_path, "", ("mode: job", "mode: cluster"))
+    assert [group["name"] for group in found["managedNodeGroups"]] == ["system", "demo-gpu"]
+    assert list(associations(found)) == ["demo"]
+    assert (False, "arn:aws:s3:::other/packed/*") in statements(found)
+
+
 def test_the_storage_of_every_environment_counts(tmp_path: Path) -> None:
     make(tmp_path)
     other = tmp_path / "environments" / "other"

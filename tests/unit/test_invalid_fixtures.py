@@ -33,7 +33,19 @@ def project(root: Path, case: Path, near_miss: Path | None = None) -> list[Findi
         folder = root / "environments" / yaml.safe_load(neighbour.read_text())["name"]
         folder.mkdir()
         (folder / "environment.yaml").write_bytes(neighbour.read_bytes())
-    return check(Project(root).load("demo"), TODAY)
+    layers = sorted((near_miss or case).glob("_base/*.yaml"))
+    for layer in layers:
+        target = root / "environments" / "_base" / layer.name
+        target.parent.mkdir(exist_ok=True)
+        target.write_bytes(layer.read_bytes())
+    loaded = Project(root)
+    unused, _ = loaded.layers().unused(loaded.environment(name).source for name in loaded.names())
+    return check(loaded.load("demo"), TODAY) + unused
+
+
+def place(name: str) -> str:
+    """Where a file of a fixture stands in a project."""
+    return PLACES.get(name, f"environments/{name}")
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda p: p.name)
@@ -41,10 +53,10 @@ def test_fixture_gives_what_its_sidecar_says(case: Path, tmp_path: Path) -> None
     expected = yaml.safe_load((case / "expected.yaml").read_text(encoding="utf-8"))["findings"]
     findings = project(tmp_path, case)
     got = [(f.code, f.severity.value, f.file, f.range.start.line, f.range.start.column) for f in findings]
-    want = [(e["code"], e["severity"], PLACES[e["file"]], e["line"], e["column"]) for e in expected]
+    want = [(e["code"], e["severity"], place(e["file"]), e["line"], e["column"]) for e in expected]
     assert sorted(got) == sorted(want)
     for e in expected:
-        line = (tmp_path / PLACES[e["file"]]).read_text(encoding="utf-8").splitlines()[e["line"] - 1]
+        line = (tmp_path / place(e["file"])).read_text(encoding="utf-8").splitlines()[e["line"] - 1]
         assert line[e["column"] - 1 :].startswith(e["marks"]), "the sidecar itself points at something else"
     for finding in findings:
         assert finding.help, f"{finding.code} does not say what to do"

@@ -314,10 +314,10 @@ def test_the_committed_files_are_what_is_rendered() -> None:
 
 def test_every_environment_field_is_used_somewhere() -> None:
     """A key that changes nothing would be a silent one. Those of the plan and the rules are listed."""
-    only_checked = {"schema_version", "policy", "cluster", "name", "namespace"}
+    only_checked = {"schema_version", "extends", "policy", "cluster", "name", "namespace"}
     templates = "".join(p.read_text(encoding="utf-8") for p in (ROOT / "generator/render/templates").glob("*.j2"))
     used = {"head": "head.", "workers": "groups", "training": "environment.training", "mode": "environment.mode",
-            "job": "environment.job"}  # fmt: skip
+            "job": "environment.job", "tags": "group.tags"}  # fmt: skip
     by_name = (ROOT / "generator/render/chart.py").read_text(encoding="utf-8")
     charts = {field for field in Environment.model_fields if f"environment.{field}" in by_name}
     assert set(Environment.model_fields) == only_checked | set(used) | charts

@@ -155,6 +155,15 @@ def test_disk_counts_what_the_storage_leaves_on_the_node(tmp_path: Path) -> None
     assert checkpoints({"kind": "fsx", "claimName": "claim"}, 2) == 0
 
 
+def test_the_volume_that_the_help_names_is_enough_and_one_gib_less_is_not(tmp_path: Path) -> None:
+    keys: dict[str, Any] = {"nodes": 1, "storage": {"kind": "none"}, "args": {"keep_checkpoints": 50}}
+    (finding,) = findings(tmp_path, written(**keys))
+    named = re.search(r"volumeSize to (\d+) or more", finding.help)
+    assert named
+    assert said(tmp_path, written(**keys, group={"volumeSize": int(named[1])})) == []
+    assert said(tmp_path, written(**keys, group={"volumeSize": int(named[1]) - 1})) == [("RTD212", "error")]
+
+
 def test_volumes_are_those_of_the_rendered_node_groups_and_unknown_elsewhere(tmp_path: Path) -> None:
     from generator.render import render
 

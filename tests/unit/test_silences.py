@@ -173,3 +173,22 @@ def test_a_comment_in_the_clusters_file_counts_for_all_of_its_environments(tmp_p
     (tmp_path / "environments/third/version.yaml").write_text(base("version.yaml"))
     (tmp_path / "environments/_clusters/other.yaml").write_text(edited("cluster.yaml", "name: demo", "name: other"))
     assert at(tmp_path, "validate", "third", "demo")[0] == 0
+
+
+def test_a_comment_in_a_layer_counts_for_every_environment_that_extends_it(tmp_path: Path) -> None:
+    """The same text is silenced where it lies, also in an environment that does not need it, and in no other."""
+    layer = f"workers:\n  gpu:\n    efa: disabled  {WHY}\n"
+    text = edited("environment.yaml", "    efa: required\n", "")
+    make(tmp_path, environment=text.replace("schemaVersion: 1\n", "schemaVersion: 1\nextends: [slow]\n"))
+    (tmp_path / "environments/_base").mkdir()
+    (tmp_path / "environments/_base/slow.yaml").write_text(layer)
+    assert at(tmp_path, "validate", "--strict") == (0, "", "demo: no findings, 1 silenced\n")
+    (tmp_path / "environments/_base/slow.yaml").write_text(layer.replace("disabled", "required"))
+    code, out, _ = at(tmp_path, "validate", "--strict")
+    assert code == 1
+    assert out.startswith("warning[RTD110]: there is no RTD306 here to silence\n  --> environments/_base/slow.yaml:3:")
+    (tmp_path / "environments/_base/idle.yaml").write_text(
+        "# rtd: ignore RTD122 because it is for next week\nmode: job\n"
+    )
+    (tmp_path / "environments/_base/slow.yaml").write_text(layer)
+    assert at(tmp_path, "validate", "--strict")[0] == 0

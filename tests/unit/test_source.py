@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from generator.diagnostics.finding import Pointer, lines_of
 from generator.project import Project
 from generator.rules import check
-from generator.source import MAX_BYTES, MAX_FINDINGS, Source, parse, read
+from generator.source import MAX_BYTES, Source, parse, read
+from generator.tree import MAX_FINDINGS
 from tests.project import PLACES, base, make
 
 

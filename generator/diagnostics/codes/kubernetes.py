@@ -43,6 +43,24 @@ CODES = {
         why="by `generator/catalog/kuberay.csv`; its operator may refuse or add what the tried ones do not",
         fix="take a version that has been tried, which the help names, or try it out and silence the finding",
     ),
+    "RTD541": Code(
+        "a key has no effect on an existing cluster",
+        W,
+        why="only the ClusterConfig of eksctl has it, and none is rendered for a cluster that is made elsewhere",
+        fix="remove the key, or see to it where the cluster is made",
+    ),
+    "RTD542": Code(
+        "environments of one cluster state different quotas",
+        W,
+        why="a quota belongs to the account and the region, so one of the numbers is out of date",
+        fix="state it once, in a layer that these environments extend",
+    ),
+    "RTD543": Code(
+        "the pods of one namespace may delete the checkpoints of another",
+        W,
+        why="pods may write below the prefix of their environment, and the other's runs lie there too",
+        fix="give each namespace a prefix of its own",
+    ),
     "RTD545": Code(
         "there is no such RayCluster to run on",
         E,

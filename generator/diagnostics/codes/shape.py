@@ -79,6 +79,24 @@ CODES = {
         fix="write `# rtd: ignore RTD306 because <reason>`, with codes that can be silenced; mend what the others are "
         "about",
     ),
+    "RTD120": Code(
+        "a layer is missing, or its name is not one",
+        E,
+        why="`extends` names files in `environments/_base/`, without folder and ending",
+        fix="correct the name, or create the file",
+    ),
+    "RTD121": Code(
+        "layers extend each other in a circle, or too deeply",
+        E,
+        why="no order of the layers would hold; at most 10 levels",
+        fix="remove one `extends`; what several layers share goes into a layer below them",
+    ),
+    "RTD122": Code(
+        "no environment extends this layer",
+        W,
+        why="what it says has no effect; only looked for when all environments are validated",
+        fix="name it under `extends` of an environment, or remove the file",
+    ),
     "RTD130": Code(
         "the file has an older format",
         E,
@@ -120,5 +138,11 @@ CODES = {
         E,
         why="a name on the hub with its commit, an `s3://` address, or a path inside the pods",
         fix="write `name` and a full commit as `revision` for the hub, an `s3://` address, or an absolute path",
+    ),
+    "RTD144": Code(
+        "a label, annotation or Secret that cannot be used here",
+        E,
+        why="it belongs to Helm, the operator, a queue or the chart, or is there twice",
+        fix="use another key, which the help names, or remove it; take each Secret once",
     ),
 }
