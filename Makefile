@@ -70,8 +70,9 @@ sync-chart: ## copy training/ into the chart (a test keeps the two equal)
 	mkdir -p charts/ray-train-dlc/files/training
 	cp training/*.py charts/ray-train-dlc/files/training/
 
-schema: $(VENV)/.dev ## write environments/*.schema.json, and the chart's values.yaml, schema and README table
+schema: $(VENV)/.dev ## write environments/*.schema.json, docs/findings/, and the chart's values.yaml, schema and README table
 	$(BIN)/python -m generator schema --write
+	$(BIN)/python -m tests.docs.findings
 	$(BIN)/python -m generator.values
 
 golden: $(VENV)/.dev ## write tests/golden/ anew; read the difference before you commit it

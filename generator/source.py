@@ -138,16 +138,23 @@ def parse(raw: bytes, shown_as: str) -> Source:
     return _compose(text, shown_as)
 
 
-def _compose(text: str, shown_as: str) -> Source:
-    """Parse decoded text."""
+def compose(text: str) -> tuple[Any, Any]:
+    """ruamel.yaml's constructor and root node for a text; its own errors are raised."""
     from ruamel.yaml import YAML
-    from ruamel.yaml.error import MarkedYAMLError, ReusedAnchorWarning, YAMLError
+    from ruamel.yaml.error import ReusedAnchorWarning
 
     yaml = YAML(typ="safe", pure=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ReusedAnchorWarning)  # YAML allows it: the last one counts
+        return yaml.constructor, yaml.compose(text)
+
+
+def _compose(text: str, shown_as: str) -> Source:
+    """Parse decoded text."""
+    from ruamel.yaml.error import MarkedYAMLError, YAMLError
+
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ReusedAnchorWarning)  # YAML allows it: the last one counts
-            node = yaml.compose(text)
+        constructor, node = compose(text)
         if node is None:
             return _broken(
                 shown_as,
@@ -156,7 +163,7 @@ def _compose(text: str, shown_as: str) -> Source:
                 "the file is empty",
                 help="see `python -m generator new --help` for a filled one",
             )
-        tree = Tree(yaml.constructor, shown_as)
+        tree = Tree(constructor, shown_as)
         data = tree.build(node)
         return Source(shown_as, text, data, tuple(tree.findings), tree.keys, tree.values)
     except LimitError as error:

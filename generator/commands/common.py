@@ -14,7 +14,8 @@ from generator.diagnostics.finding import Finding, Severity
 from generator.diagnostics.output import format_findings, summary
 from generator.exits import Stop
 from generator.project import Loaded, Project, sources
-from generator.rules import check
+from generator.rules import check, judge
+from generator.silences import Judged
 
 if TYPE_CHECKING:
     Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
@@ -92,6 +93,25 @@ def all_findings(loaded: list[Loaded]) -> list[Finding]:
 def merged(found: Iterable[list[Finding]]) -> list[Finding]:
     """Findings of several environments, once each: those on one cluster share its file."""
     return sorted({f for findings in found for f in findings}, key=lambda f: f.sort_key)
+
+
+def judged(project: Project, loaded: list[Loaded]) -> Judged:
+    """All findings, those that are silenced, and the comments that silence nothing in the whole project."""
+    each = {one.folder: judge(one) for one in loaded}
+    unused = {(f.file, f.range): f for one in each.values() for f in one.unused}
+    for folder in project.names() if unused else []:  # rare: another reader of the file may need the comment
+        one = project.load(folder)
+        read = {file for file, _ in one.texts()}
+        if any(file in read for file, _ in unused):
+            other = each.get(folder) or judge(one)
+            here = {(f.file, f.range) for f in other.unused}
+            unused = {place: f for place, f in unused.items() if place[0] not in read or place in here}
+    findings = set(unused.values()).union(*(one.findings for one in each.values()))
+    silenced = {s for one in each.values() for s in one.silenced}
+    return Judged(
+        tuple(sorted(findings, key=lambda f: f.sort_key)),
+        tuple(sorted(silenced, key=lambda s: s.finding.sort_key)),
+    )
 
 
 def has_errors(findings: list[Finding]) -> bool:

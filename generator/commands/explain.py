@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from generator import exits
 from generator.commands.common import Subparsers, emit, has_errors, root
-from generator.diagnostics.codes import CODES
+from generator.diagnostics.codes import CODES, page
 from generator.diagnostics.output import format_findings, summary
 from generator.exits import Stop
 from generator.project import Loaded, Project, UsageError, sources
@@ -131,6 +131,4 @@ def _page(code: str) -> str:
     if code not in CODES:
         close = difflib.get_close_matches(code, CODES, n=3, cutoff=0.8)
         raise UsageError(f"there is no code {code}; nearest: {', '.join(close)}; docs/findings.md has all")
-    entry = CODES[code]
-    parts = [f"{entry.severity.value}[{code}]: {entry.title}", f"why: {entry.why}"]
-    return "\n".join([*parts, *([f"fix: {entry.fix}"] if entry.fix else [])]) + "\n"
+    return page(code)

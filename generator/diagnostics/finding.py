@@ -62,6 +62,15 @@ class Finding:
         return (self.file, self.range, self.code, self.message)
 
 
+@dataclass(frozen=True, slots=True)
+class Silenced:
+    """A finding that a comment silences: with the comment's reason and line."""
+
+    finding: Finding
+    reason: str
+    line: int
+
+
 def lines_of(text: str) -> list[str]:
     """The lines of a YAML file: the breaks are those of the parser, so that its line numbers hold."""
     return re.split("\r\n|[\n\r\x85\u2028\u2029]", text)
@@ -76,3 +85,10 @@ def dotted(path: Pointer) -> str:
         else:
             text += f".{part}" if text else part
     return text or "(the whole file)"
+
+
+def clean(text: str) -> str:
+    """Messages quote what users wrote: line breaks and control characters are shown as escapes."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape", "backslashreplace").decode() for c in text)

@@ -1,4 +1,4 @@
-"""Findings as text, one line each, JSON, or annotations for GitHub Actions."""
+"""Findings as text, one line each, JSON, SARIF, or annotations for GitHub Actions."""
 
 from __future__ import annotations
 
@@ -6,27 +6,37 @@ import json
 import unicodedata
 from collections.abc import Iterable, Mapping
 
-from generator.diagnostics.finding import Finding, Severity, lines_of
+from generator.diagnostics.finding import Finding, Severity, Silenced, clean, lines_of
+from generator.diagnostics.github import annotation
+from generator.diagnostics.sarif import sarif
 
-FORMATS = ("text", "concise", "json", "github")
+FORMATS = ("text", "concise", "json", "sarif", "github")
 _WIDEST = 160  # a longer line is shown around the marked place only
 _BEFORE = 60
 _HIDDEN = "RTD642"  # a credential: what follows its name must not get into logs, too
 
 
-def format_findings(findings: Iterable[Finding], sources: Mapping[str, str], output: str) -> str:
+def format_findings(
+    findings: Iterable[Finding], sources: Mapping[str, str], output: str, silenced: Iterable[Silenced] = ()
+) -> str:
     """All findings in the chosen format; `sources` maps a file's name to its text. Empty when there is nothing to say.
+
+    Findings that a comment silences are part of JSON and SARIF, as such.
 
     Raises:
         ValueError: `output` is not one of FORMATS.
     """
     ordered = sorted(findings, key=lambda f: f.sort_key)
     if output == "json":
-        return json.dumps({"version": 1, "findings": [as_json(f) for f in ordered]}, indent=2) + "\n"
+        quiet = [as_json(s.finding) | {"silencedBy": {"line": s.line, "reason": s.reason}} for s in silenced]
+        said = {"version": 1, "findings": [as_json(f) for f in ordered], "silenced": quiet}
+        return json.dumps(said, indent=2) + "\n"
+    if output == "sarif":
+        return json.dumps(sarif(ordered, silenced), indent=2) + "\n"
     if output == "concise":
         return "".join(_concise(f) + "\n" for f in ordered)
     if output == "github":
-        return "".join(_github(f) + "\n" for f in ordered)
+        return "".join(annotation(f) + "\n" for f in ordered)
     if output == "text":
         return "\n".join(_text(f, sources.get(f.file, "")) for f in ordered)
     raise ValueError(f"unknown output format {output!r}; choose from {', '.join(FORMATS)}")
@@ -47,60 +57,45 @@ def as_json(finding: Finding) -> dict[str, object]:
         },
         "notes": list(finding.notes),
         "help": finding.help,
+        "docs": f"docs/findings/{finding.code}.md",
     }
 
 
-def summary(findings: Iterable[Finding]) -> str:
-    """`2 errors, 1 warning`."""
+def summary(findings: Iterable[Finding], silenced: int = 0) -> str:
+    """`2 errors, 1 warning, 1 silenced`."""
     counts = dict.fromkeys(Severity, 0)
     for finding in findings:
         counts[finding.severity] += 1
     parts = [f"{n} {severity.value}{'' if n == 1 else 's'}" for severity, n in counts.items() if n]
-    return ", ".join(parts) or "no findings"
+    said = ", ".join(parts) or "no findings"
+    return f"{said}, {silenced} silenced" if silenced else said
 
 
 def _concise(f: Finding) -> str:
     start = f.range.start
-    return f"{_clean(f.file)}:{start.line}:{start.column}: {f.severity.value}[{f.code}] {_clean(f.message)}"
-
-
-def _github(f: Finding) -> str:
-    """A workflow command; `%`, CR and LF are escaped as GitHub asks, `:` and `,` in properties too."""
-
-    def data(text: str) -> str:
-        return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
-
-    def prop(text: str) -> str:
-        return data(text).replace(":", "%3A").replace(",", "%2C")
-
-    start, end = f.range.start, f.range.end
-    body = _clean(f.message) + (f"\nhelp: {_clean(f.help)}" if f.help else "")
-    return (
-        f"::{f.severity.value} file={prop(_clean(f.file))},line={start.line},col={start.column},"
-        f"endLine={end.line},endColumn={end.column},title={prop(f.code)}::{data(body)}"
-    )
+    return f"{clean(f.file)}:{start.line}:{start.column}: {f.severity.value}[{f.code}] {clean(f.message)}"
 
 
 def _text(f: Finding, text: str) -> str:
     """The long form: message, place, the marked line, notes and help."""
     start, end = f.range.start, f.range.end
     lines = lines_of(text)
-    out = [f"{f.severity.value}[{f.code}]: {_clean(f.message)}", f"  --> {_clean(f.file)}:{start.line}:{start.column}"]
+    out = [f"{f.severity.value}[{f.code}]: {clean(f.message)}", f"  --> {clean(f.file)}:{start.line}:{start.column}"]
     gutter = len(str(start.line))
     if text and start.line <= len(lines):
         line = lines[start.line - 1]
         if f.code == _HIDDEN:
             line = line[: end.column - 1] + ": …"
         shown, carets = _marked(line, start.column - 1, end.column - 1 if end.line == start.line else len(line))
-        label = f" {_clean(f.label)}" if f.label else ""
+        label = f" {clean(f.label)}" if f.label else ""
         out += [
             f"{' ' * gutter} |",
             f"{start.line} | {shown}",
             f"{' ' * gutter} | {carets}{label}",
         ]
-    out += [f"{' ' * gutter} = note: {_clean(note)}" for note in f.notes]
+    out += [f"{' ' * gutter} = note: {clean(note)}" for note in f.notes]
     if f.help:
-        out.append(f"{' ' * gutter} = help: {_clean(f.help)}")
+        out.append(f"{' ' * gutter} = help: {clean(f.help)}")
     return "\n".join(out) + "\n"
 
 
@@ -124,10 +119,3 @@ def _columns(character: str) -> int:
     if unicodedata.combining(character):
         return 0
     return 2 if unicodedata.east_asian_width(character) in "WF" else 1
-
-
-def _clean(text: str) -> str:
-    """Messages quote what users wrote: line breaks and control characters are shown as escapes."""
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() else c.encode("unicode_escape", "backslashreplace").decode() for c in text)

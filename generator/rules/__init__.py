@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from datetime import UTC, date, datetime
+from pathlib import PurePosixPath
 
 from generator.diagnostics.finding import Finding
 from generator.project import Loaded
@@ -30,6 +31,7 @@ from generator.rules import (
     vpc,
 )
 from generator.rules.context import Context, neighbours
+from generator.silences import Judged, apply
 
 Rule = Callable[[Context], Iterator[Finding]]
 
@@ -66,8 +68,15 @@ OF_NEW_PODS: frozenset[Rule] = frozenset(
 
 
 def check(loaded: Loaded, today: date | None = None) -> list[Finding]:
-    """Every finding about one environment: those of its files' shapes, and those of all rules. Sorted, without repeats.
+    """Every finding about one environment that counts. Sorted, without repeats; `today` as for `judge`."""
+    return list(judge(loaded, today).findings)
 
+
+def judge(loaded: Loaded, today: date | None = None) -> Judged:
+    """Findings about one environment: those of its files' shapes and of all rules, less those that comments silence.
+
+    Comments that silence nothing are among the findings when they stand in the environment's own folder. Those in a
+    file that others share are left in `unused`: the finding may be another environment's.
     `today` decides about what ends on a day; default: the day in UTC.
     """
     findings = list(loaded.findings)
@@ -75,10 +84,20 @@ def check(loaded: Loaded, today: date | None = None) -> list[Finding]:
     if environment is not None:
         cluster = loaded.cluster.model if loaded.cluster is not None else None
         day = today or datetime.now(UTC).date()
-        mine, beside = resolve(environment, cluster), tuple(neighbours(loaded, environment, cluster))
-        context = Context(loaded, environment, cluster, loaded.version.model, mine, beside, day)
+        beside = tuple(neighbours(loaded, environment, cluster))
+        resolved = resolve(environment, cluster)
+        context = Context(loaded, environment, cluster, loaded.version.model, resolved, beside, day)
         for rule in RULES:
             if rule in OF_NEW_PODS and not environment.has_pods:
                 continue
             findings += [f for f in rule(context) if not context.unknown(f)]
-    return sorted(set(findings), key=lambda f: f.sort_key)
+    judged = apply(findings, loaded.texts())
+    if loaded.findings:  # not every rule could speak, so what they would have said is not known
+        return Judged(judged.findings, judged.silenced)
+    own = PurePosixPath(loaded.environment.source.file).parent
+    mine = [f for f in judged.unused if PurePosixPath(f.file).parent == own]
+    return Judged(
+        tuple(sorted([*judged.findings, *mine], key=lambda f: f.sort_key)),
+        judged.silenced,
+        tuple(f for f in judged.unused if f not in mine),
+    )

@@ -113,10 +113,12 @@ def test_json_has_exactly_the_agreed_keys() -> None:
                 "range": {"start": {"line": 2, "column": 3}, "end": {"line": 2, "column": 9}},
                 "notes": ["n"],
                 "help": "h",
+                "docs": "docs/findings/RTD104.md",
             }
         ],
+        "silenced": [],
     }
-    assert json.loads(format_findings([], {}, "json")) == {"version": 1, "findings": []}
+    assert json.loads(format_findings([], {}, "json")) == {"version": 1, "findings": [], "silenced": []}
 
 
 def test_json_survives_names_that_are_no_text() -> None:
@@ -126,15 +128,8 @@ def test_json_survives_names_that_are_no_text() -> None:
     assert json.loads(text)["findings"][0]["file"] == "b\udcff/environment.yaml"
 
 
-def test_github_escapes_what_would_end_its_command() -> None:
-    found = finding((2, 3), (2, 9), message="50% a:b,c\nd", help="x%", file="a,b:c.yaml")
-    assert format_findings([found], {}, "github") == (
-        "::error file=a%2Cb%3Ac.yaml,line=2,col=3,endLine=2,endColumn=9,title=RTD104::50%25 a:b,c\\nd%0Ahelp: x%25\n"
-    )
-
-
-def test_nothing_to_say_is_nothing_but_in_json() -> None:
-    assert [format_findings([], {}, output) for output in FORMATS if output != "json"] == ["", "", ""]
+def test_nothing_to_say_is_nothing_but_in_logs() -> None:
+    assert [format_findings([], {}, output) for output in FORMATS if output not in ("json", "sarif")] == ["", "", ""]
     with pytest.raises(ValueError, match="unknown output format 'xml'"):
         format_findings([], {}, "xml")
 
@@ -144,3 +139,5 @@ def test_summary_counts_by_severity() -> None:
     assert summary([error, error, warning]) == "2 errors, 1 warning"
     assert summary([warning, warning]) == "2 warnings"
     assert summary([]) == "no findings"
+    assert summary([warning], 2) == "1 warning, 2 silenced"
+    assert summary([], 1) == "no findings, 1 silenced"
