@@ -56,7 +56,9 @@ def gpu_of(found: InstanceType) -> Gpu | None:
 
 @cache
 def _assumptions() -> Mapping[tuple[str, str], Assumption]:
-    rows = [Assumption(r["item"], r["gpu"], float(r["value"]), r["as_of"], r["source"]) for r in _rows("assumptions.csv")]
+    rows = [
+        Assumption(r["item"], r["gpu"], float(r["value"]), r["as_of"], r["source"]) for r in _rows("assumptions.csv")
+    ]
     return {(one.item, one.gpu): one for one in rows}
 
 

@@ -15,8 +15,8 @@ from generator.project import Project, UsageError
 if TYPE_CHECKING:
     from generator.plan.plan import Plan
 
-_ABOUT = """What environments would use, take and cost: nodes and pods, room, GPU memory, bytes and time of each sharding
-over EFA and TCP, tokens per second, price and quota. Two or more names print one table to compare them."""
+_ABOUT = """What environments would use, take and cost: nodes and pods, room, GPU memory, bytes and time of each
+sharding over EFA and TCP, tokens per second, price and quota. Two or more names print one table to compare them."""
 
 
 def add(sub: Subparsers) -> None:
@@ -32,7 +32,10 @@ def add(sub: Subparsers) -> None:
     parser.add_argument("--preset", metavar="NAME", help="plan this preset, with its own arguments, on the same nodes")
     parser.add_argument("--color", choices=("auto", "always", "never"), default="auto", help="of text; default: auto")
     parser.add_argument(
-        "--today", type=_day, metavar="YYYY-MM-DD", help="day for the age of prices and for support (default: today, UTC)"
+        "--today",
+        type=_day,
+        metavar="YYYY-MM-DD",
+        help="day for the age of prices and for support (default: today, UTC)",
     )
     parser.set_defaults(run=run)
 
@@ -80,9 +83,7 @@ def _shown(plans: list[Plan], args: argparse.Namespace) -> str:
     table = "\n".join(table_lines(compared, width, Paint(colour))) + "\n" if compared is not None else ""
     if table and not args.why:
         return table
-    texts = [
-        as_text(one, width=width, colour=colour, reasons=told) for one, told in zip(plans, reasons, strict=True)
-    ]
+    texts = [as_text(one, width=width, colour=colour, reasons=told) for one, told in zip(plans, reasons, strict=True)]
     return "\n".join([*([table] if table else []), *texts])
 
 

@@ -1,7 +1,7 @@
-"""How fast the training may be, and what its tokens cost: an estimate from assumptions that it names, not a measurement.
+"""How fast the training may be, and what its tokens cost: an estimate that names its assumptions, not a measurement.
 
-A step computes FLOPs per token × tokens ÷ (peak × assumed share), and sends bytes ÷ (rate × assumed share). The estimate
-lets the network work behind the computation: max(compute, network). Without any overlap a step takes their sum.
+A step computes FLOPs per token × tokens ÷ (peak × assumed share), and sends bytes ÷ (rate × assumed share). The
+estimate lets the network work behind the computation: max(compute, network). Without overlap a step takes their sum.
 """
 
 from __future__ import annotations
@@ -105,9 +105,7 @@ def _recomputed(config: Config, flops: float) -> float:
     return 1 + again / layers * in_layers / 3
 
 
-def _assumptions(
-    config: Config, group: Group, gpu: Gpu, share: Assumption, network: Network
-) -> tuple[str, ...]:
+def _assumptions(config: Config, group: Group, gpu: Gpu, share: Assumption, network: Network) -> tuple[str, ...]:
     sure = "" if gpu.confidence == "high" else f" (confidence of this figure: {gpu.confidence})"
     told = [
         f"{group.type.gpu_model} reaches {share.value:.0%} of its {gpu.flops / 1e12:g} TFLOP/s dense bf16{sure}: "

@@ -61,7 +61,9 @@ def network(config: Config, resolved: Resolved) -> Network:
     slowest = min(resolved.groups, key=lambda g: g.type.network_gbps / g.type.network_cards)
     efa = all(g.type.efa_interfaces for g in resolved.groups)
     cards = {"efa": slowest.type.efa_interfaces} if efa else {}
-    rates = {"efa": min(g.type.network_gbps for g in resolved.groups) * 1e9 * assumption("efa_share").value} if efa else {}
+    rates = (
+        {"efa": min(g.type.network_gbps for g in resolved.groups) * 1e9 * assumption("efa_share").value} if efa else {}
+    )
     rates["tcp"] = slowest.type.network_gbps / slowest.type.network_cards * 1e9 * assumption("tcp_share").value
     used = "efa" if all(g.interfaces for g in resolved.groups) else "tcp"
     return Network(

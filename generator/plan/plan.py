@@ -73,7 +73,7 @@ class Plan:
         found = []
         if self.prices_age_days > OLD_DAYS and self.cost.usd_per_hour:
             found.append(
-                f"prices are of {self.prices_as_of}, {self.prices_age_days} days ago: compare them with AWS's price page"
+                f"prices are of {self.prices_as_of}, {self.prices_age_days} days ago: hold them to AWS's price page"
             )
         if self.estimate is not None and self.estimate.gpu.confidence == "low":
             found.append(f"sources disagree on the peak of {self.estimate.gpu.model}: the estimate may be far off")

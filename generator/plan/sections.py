@@ -11,7 +11,7 @@ from generator.plan.units import cores, count, duration, gibibytes, gigabytes, s
 ASSUMED = "assumed: "
 """How a note begins that is an assumption of the estimate."""
 PARTS = {
-    "state": "weights, gradients, optimiser states",
+    "state": "weights, gradients, AdamW",
     "gathered": "units in flight, unsharded",
     "activations": "activations",
     "loss": "loss",

@@ -99,7 +99,10 @@ def _network(plan: Plan) -> Iterator[Reason]:
     for scheme in SCHEMES:
         formula = formulae[scheme] + (f" ÷ {cards} cards" if cards > 1 else "")
         yield Reason(
-            f"sent per network card, {scheme}", gigabytes(net.nic_bytes(scheme)), formula, f"{_SIZES}, nic_bytes_per_step"
+            f"sent per network card, {scheme}",
+            gigabytes(net.nic_bytes(scheme)),
+            formula,
+            f"{_SIZES}, nic_bytes_per_step",
         )
     for transport, rate in net.bits_per_second.items():
         share = assumption(f"{transport}_share")
