@@ -7,19 +7,15 @@ from __future__ import annotations
 
 from html import escape
 
-_EM = 0.63  # width of a character in sizes of the font: digits of DejaVu Sans, the widest of the usual fonts
+# Width of a character in sizes of the font: digits of DejaVu Sans, the widest of the usual fonts; plain and bold.
+_EM, _BOLD_EM = 0.63, 0.70
+_BOLD = ("strong", "on")
 
 
-def text_width(text: str, size: float) -> float:
-    """An upper bound in pixels for usual text."""
-    return len(text) * size * _EM
-
-
-def cut(text: str, room: float, size: float) -> str:
+def cut(text: str, room: float, size: float, *, bold: bool = False) -> str:
     """The text, or as much of it as surely fits, and an ellipsis."""
-    if text_width(text, size) <= room:
-        return text
-    return text[: max(0, int(room / (size * _EM)) - 1)].rstrip() + "…"
+    most = int(room / (size * (_BOLD_EM if bold else _EM)))
+    return text if len(text) <= most else text[: max(0, most - 1)].rstrip() + "…"
 
 
 class Svg:
@@ -44,7 +40,7 @@ class Svg:
         self, x: float, y: float, text: str, room: float, *, size: float = 12, style: str = "", anchor: str = "start"
     ) -> None:
         """`y` is the base line, `room` the width that the text may take from `x` on, in the direction of `anchor`."""
-        shown = cut(text, room, size)
+        shown = cut(text, room, size, bold=style in _BOLD)
         whole = f"<title>{escape(text)}</title>" if shown != text else ""
         self._grow(x + (room if anchor == "start" else room / 2 if anchor == "middle" else 0), y + size / 3)
         self._parts.append(

@@ -198,7 +198,7 @@ def test_a_preset_that_does_not_divide_by_the_ranks(tmp_path: Path, capsys: pyte
     [
         ("mode: job", "mode: cluster", "mode is `cluster`"),
         ("steps: 200", "steps: 200, device: cpu", "computes on CPUs"),
-        ("gpusPerNode: 4", "gpusPerNode: 0, processesPerNode: 4", "its nodes have no GPU"),
+        ("gpusPerNode: 4", "gpusPerNode: 0", "its nodes have no GPU"),
     ],
     ids=["cluster", "cpu", "no GPU"],
 )
