@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 
-from generator.catalog import InstanceType, first_number
+from generator.catalog import InstanceType, first_number, rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,15 +30,11 @@ class Assumption:
     source: str
 
 
-def _rows(name: str) -> list[dict[str, str]]:
-    return list(csv.DictReader(Path(__file__).with_name(name).read_text(encoding="utf-8").splitlines()))
-
-
 @cache
 def _gpus() -> Mapping[str, Gpu]:
     """By family of instance types. A GPU without bf16 (`none …`) has no peak."""
     found = {}
-    for row in _rows("gpus.csv"):
+    for row in rows("gpus.csv"):
         peak = row["BF16 dense tensor TFLOPS"]
         if peak.startswith("none"):
             continue
@@ -56,10 +50,10 @@ def gpu_of(found: InstanceType) -> Gpu | None:
 
 @cache
 def _assumptions() -> Mapping[tuple[str, str], Assumption]:
-    rows = [
-        Assumption(r["item"], r["gpu"], float(r["value"]), r["as_of"], r["source"]) for r in _rows("assumptions.csv")
+    found = [
+        Assumption(r["item"], r["gpu"], float(r["value"]), r["as_of"], r["source"]) for r in rows("assumptions.csv")
     ]
-    return {(one.item, one.gpu): one for one in rows}
+    return {(one.item, one.gpu): one for one in found}
 
 
 def assumption(item: str, gpu_model: str = "") -> Assumption:

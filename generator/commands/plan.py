@@ -88,7 +88,7 @@ def _shown(plans: list[Plan], args: argparse.Namespace) -> str:
 
 
 def _with_preset(environment: Environment, preset: str | None) -> Environment:
-    """The environment as a job with another preset, and without the arguments that were given to its own.
+    """The environment as a job of the bundled training with another preset and nothing but its own arguments.
 
     Raises:
         UsageError: there is no such preset.
@@ -99,8 +99,10 @@ def _with_preset(environment: Environment, preset: str | None) -> Environment:
         return environment
     if preset not in preset_names():
         raise UsageError(f"there is no preset `{preset}`; choose one of {', '.join(preset_names())}")
-    training = environment.training.model_copy(update={"preset": preset, "args": {}})
-    return environment.model_copy(update={"training": training, "mode": "job"})
+    old = environment.training
+    training = old.model_copy(update={"preset": preset, "args": {}, "code": type(old.code)()})
+    mode = "job" if environment.mode == "cluster" else environment.mode
+    return environment.model_copy(update={"training": training, "mode": mode})
 
 
 def _check_preset(one: Plan, preset: str | None) -> None:

@@ -42,7 +42,9 @@ def _system(svg: Svg, plan: Plan) -> None:
     svg.rect(26, _TOP + 30, _SYSTEM_WIDTH - 52, 60, "pod head", 6)
     svg.text(36, _TOP + 49, "head pod", _SYSTEM_WIDTH - 72, size=12, style="strong")
     svg.text(36, _TOP + 65, "Ray head, driver", _SYSTEM_WIDTH - 72, size=11, style="soft")
-    told = f"{head.cpu} vCPU, {gibibytes(head.memory_mib)} GiB"
+    told = (
+        f"{head.cpu} vCPU, {gibibytes(head.memory_mib)} GiB" if plan.resolved.environment.has_pods else "there already"
+    )
     svg.text(36, _TOP + 81, told, _SYSTEM_WIDTH - 72, size=11, style="soft")
 
 

@@ -40,7 +40,7 @@ class Fit:
 
 
 def fit(resolved: Resolved) -> tuple[Fit, ...]:
-    """The worker pods by group, then the head."""
+    """The worker pods by group, then the head; a job on another environment's cluster has no head of its own."""
     needed, disks = dict(pod_memory(resolved)), dict(disk(resolved))
     workers = [
         Fit(
@@ -58,5 +58,7 @@ def fit(resolved: Resolved) -> tuple[Fit, ...]:
         for g in resolved.groups
     ]
     head = resolved.head
+    if not resolved.environment.has_pods:
+        return tuple(workers)
     on = head.type.name if head.type else ""
     return (*workers, Fit("head", on, 1, 1000 * head.cpu, head.memory_mib, 0, 0, head.room, None, None))

@@ -69,8 +69,9 @@ def _figures(plan: Plan) -> str:
     found = [(f"{usd(plan.cost.usd_per_hour)} USD", f"per hour{more}")]
     one = plan.estimate
     if one is not None:
-        run = _range(usd(plan.usd_per_run), usd(plan.usd_per_run_in_turn))
-        found.append((f"{run} USD", f"{count(one.steps, 'step')}, estimated"))
+        if plan.usd_per_run is not None:
+            run = _range(usd(plan.usd_per_run), usd(plan.usd_per_run_in_turn))
+            found.append((f"{run} USD", f"{count(one.steps, 'step')}, estimated"))
         slow = one.tokens / one.step_seconds_in_turn
         speed = _range(f"{slow / 1000:,.1f}", f"{one.tokens_per_second / 1000:,.1f}")
         found.append((f"{speed} k", "tokens per second, estimated"))

@@ -64,8 +64,9 @@ class Plan:
         one = self.estimate
         return None if one is None else self._usd(1e6 * one.step_seconds_in_turn / one.tokens)
 
-    def _usd(self, seconds: float) -> float:
-        return self.cost.usd_per_hour * seconds / 3600
+    def _usd(self, seconds: float) -> float | None:
+        """None where the nodes are paid for by another environment."""
+        return self.cost.usd_per_hour * seconds / 3600 if self.cost.components else None
 
     @property
     def hints(self) -> tuple[str, ...]:
@@ -100,7 +101,7 @@ def plan(resolved: Resolved, today: date | None = None) -> Plan:
         network=traffic,
         estimate=speed,
         cost=cost(resolved, day),
-        quota=usage(resolved),
+        quota=usage(resolved) if resolved.environment.has_pods else {},
         prices_as_of=priced,
         prices_age_days=(day - priced).days,
     )
@@ -115,8 +116,10 @@ def _tables(resolved: Resolved) -> set[str]:
 def _config(resolved: Resolved) -> tuple[Config | None, str]:
     if not all(group.gpus and group.type.gpus for group in resolved.groups):
         return None, "its nodes have no GPU" if not resolved.gpus else "some of its nodes have no GPU"
-    if resolved.environment.mode != "job":
-        return None, f"mode is `{resolved.environment.mode}`, so what it trains is not known; --preset NAME says it"
+    if resolved.environment.mode == "cluster":
+        return None, "mode is `cluster`, so what it trains is not known; --preset NAME says it"
+    if not resolved.environment.training.bundled:
+        return None, "it runs code of its own, whose needs are not known; --preset NAME plans the bundled training"
     config = training_config(resolved)
     if config is None:
         return None, "the training's settings do not fit these nodes; `validate` says why"

@@ -68,7 +68,7 @@ def nodes(plan: Plan) -> Table:
         for g in plan.resolved.groups
     ]
     head = plan.resolved.head
-    if head.type is not None:
+    if head.type is not None and plan.resolved.environment.has_pods:
         rows.append(Row(("head", f"1 pod on {head.type.name}", "", "", "the driver"), "minor"))
     return Table("Nodes", ("group", "nodes", "GPUs per node", "network", "per node"), tuple(rows))
 

@@ -150,6 +150,8 @@ def _estimate(plan: Plan) -> Iterator[Reason]:
         f"{one.tokens_per_second:,.0f} tokens/s × {one.flops_per_token / 1e9:.2f} GFLOP ÷ "
         f"({one.ranks} × {one.gpu.flops / 1e12:g} TFLOP/s)", "generator/plan/estimate.py",
     )  # fmt: skip
+    if plan.usd_per_million_tokens is None:
+        return
     yield Reason(
         "USD per million tokens, at least", usd(plan.usd_per_million_tokens),
         f"{plan.cost.usd_per_hour:.4f} USD/h × 1,000,000 ÷ ({one.tokens_per_second:,.0f} tokens/s × 3600 s)",
@@ -164,9 +166,9 @@ def _cost(plan: Plan) -> Iterator[Reason]:
         hour = "unknown" if c.usd_per_hour is None else f"{c.usd_per_hour:.4f} USD/h"
         yield Reason(c.name, hour, each, _priced(c.name, c.note))
     known = " + ".join(f"{c.usd_per_hour:g}" for c in money.components if c.usd_per_hour is not None)
-    yield Reason("USD per hour", f"{money.usd_per_hour:.4f}", known, "generator/plan/cost.py")
+    yield Reason("USD per hour", f"{money.usd_per_hour:.4f}", known or "; ".join(money.notes), "generator/plan/cost.py")
     yield Reason("USD per day", usd(plan.usd_per_day), f"24 × {money.usd_per_hour:.4f}", "generator/plan/plan.py")
-    if one is not None:
+    if one is not None and plan.usd_per_run is not None:
         yield Reason(
             "USD per run, at least", usd(plan.usd_per_run),
             f"{money.usd_per_hour:.4f} × {one.steps} steps × {seconds(one.step_seconds)} ÷ 3600 s",

@@ -7,6 +7,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
 
 from generator.catalog import instance_types
@@ -15,9 +16,10 @@ from generator.cli import main
 from generator.plan.estimate import Estimate, estimate
 from generator.plan.network import network
 from generator.plan.plan import plan
-from generator.plan.report import as_json
+from generator.plan.report import SCHEMA, as_json
 from generator.plan.sections import sections
 from generator.plan.text import as_text
+from generator.plan.why import why
 from generator.project import Project
 from generator.resolve import resolve
 from tests.project import edited, make
@@ -199,8 +201,9 @@ def test_a_preset_that_does_not_divide_by_the_ranks(tmp_path: Path, capsys: pyte
         ("mode: job", "mode: cluster", "mode is `cluster`"),
         ("steps: 200", "steps: 200, device: cpu", "computes on CPUs"),
         ("gpusPerNode: 4", "gpusPerNode: 0", "its nodes have no GPU"),
+        ("preset: qwen2.5-1.5b", "preset: qwen2.5-1.5b\n  code: {module: mine.train}", "code of its own"),
     ],
-    ids=["cluster", "cpu", "no GPU"],
+    ids=["cluster", "cpu", "no GPU", "own code"],
 )
 def test_what_is_not_known_is_not_estimated(tmp_path: Path, old: str, new: str, reason: str) -> None:
     one = planned(tmp_path, environment=edited("environment.yaml", old, new))
@@ -208,6 +211,20 @@ def test_what_is_not_known_is_not_estimated(tmp_path: Path, old: str, new: str, 
     assert found["estimate"] is found["network"] is found["memory"] is found["cost"]["usdPerRun"] is None
     assert reason in found["notEstimated"]
     assert f"are not estimated: {found['notEstimated']}" in as_text(one, width=200)
+
+
+def test_a_job_on_a_cluster_is_estimated_but_another_environment_pays(tmp_path: Path) -> None:
+    text = edited("environment.yaml", "mode: job\n", "mode: jobOnCluster\n").replace(
+        "job: {", "job: {clusterName: notebook, "
+    )
+    one = planned(tmp_path, environment=text)
+    found = as_json(one, why(one))
+    assert found["estimate"]["tokensPerSecond"] > 0
+    assert found["estimate"]["usdPerMillionTokens"] is found["cost"]["usdPerRun"] is None
+    assert (found["cost"]["usdPerHour"], found["quota"], list(found["fit"]["pods"])) == (0, {}, ["gpu"])
+    assert "runs on the nodes of environment notebook" in as_text(one, width=200)
+    jsonschema.validate(json.loads(json.dumps(found)), json.loads(SCHEMA.read_text(encoding="utf-8")))
+    assert all(reason.formula for reason in why(one))
 
 
 def test_this_machine_is_not_estimated() -> None:
