@@ -133,14 +133,6 @@ class Price:
 
 
 @dataclass(frozen=True, slots=True)
-class Peak:
-    """Dense bf16 rate of a GPU in TFLOP/s, and how sure the source is: `high`, `medium` or `low`."""
-
-    tflops: float
-    confidence: str
-
-
-@dataclass(frozen=True, slots=True)
 class Quota:
     """A vCPU quota of EC2, per account and region. `key` names it under `policy.quota`."""
 
@@ -151,7 +143,7 @@ class Quota:
     name: str
 
 
-def _number(text: str) -> float:
+def first_number(text: str) -> float:
     """The first number of a cell; 0 where the source gives none (`?`, empty). `~` marks an approximate figure."""
     found = re.search(r"[0-9]+(\.[0-9]+)?", text)
     return float(found.group()) if found else 0.0
@@ -172,7 +164,7 @@ def instance_types() -> Mapping[str, InstanceType]:
 
 
 def _instance_type(row: Mapping[str, str], prefixes: Mapping[str, str]) -> InstanceType:
-    hugepages = int(_number(row["hugepages2mi_mib_predicted"]))
+    hugepages = int(first_number(row["hugepages2mi_mib_predicted"]))
     # The allocatable columns are empty for a few new types: 7.5 % overhead, as the filled rows have.
     memory = int(float(row["memory_gib"]) * 1024)
     allocatable = row["alloc_mem_mib_karpenter_no_hugepages"].removesuffix("Mi")
@@ -185,19 +177,19 @@ def _instance_type(row: Mapping[str, str], prefixes: Mapping[str, str]) -> Insta
         vcpu=int(row["vcpu"]),
         memory_mib=memory,
         gpu_model=row["accel_model"],
-        gpus=int(_number(row["accel_count"])),
-        gpu_memory_mib=int(_number(row["accel_mem_mib_each"])),
-        efa_interfaces=int(_number(row["efa_max"])),
-        network_cards=max(1, int(_number(row["network_cards"]))),
-        network_gbps=_number(row["network_gbps"]),
+        gpus=int(first_number(row["accel_count"])),
+        gpu_memory_mib=int(first_number(row["accel_mem_mib_each"])),
+        efa_interfaces=int(first_number(row["efa_max"])),
+        network_cards=max(1, int(first_number(row["network_cards"]))),
+        network_gbps=first_number(row["network_gbps"]),
         transport_protocol=row["ofi_protocol_expected"].split(" ")[0],
         rdma=row["efa_rdma_read"] == "yes",
         gpudirect_rdma=row["gpudirect_rdma"] == "yes",
         allocatable_cpu_m=int(cpu) if cpu else int(row["vcpu"]) * 1000 - 190,
         allocatable_memory_mib=(int(allocatable) if allocatable else int(memory * 0.925)) - hugepages,
         hugepages_mib=hugepages,
-        max_pods=int(_number(row["max_pods_karpenter"])) or _MAX_PODS,
-        local_nvme_gb=int(_number(row["local_nvme_gb"])),
+        max_pods=int(first_number(row["max_pods_karpenter"])) or _MAX_PODS,
+        local_nvme_gb=int(first_number(row["local_nvme_gb"])),
         usd_per_hour={region: float(row[column]) for region, column in regions.items() if row[column]},
         capacity_block_usd_per_hour=float(block) if block else None,
         regions_seen=frozenset(prefixes[z.split("-")[0]] for z in row["zones_seen"].split(";") if z),
@@ -277,15 +269,3 @@ def quotas() -> tuple[Quota, ...]:
 def standard_support() -> Mapping[str, date]:
     """Kubernetes minor version → the day on which standard support by EKS ends, for the versions whose day is known."""
     return {r["version"]: date.fromisoformat(r["end_of_standard_support"]) for r in rows("kubernetes.csv")}
-
-
-@cache
-def peaks() -> Mapping[str, Peak]:
-    """Instance family → the peak of its GPU, where a source gives one for bf16."""
-    found: dict[str, Peak] = {}
-    for row in rows("gpus.csv"):
-        rate = row["BF16 dense tensor TFLOPS"]
-        if not rate.startswith("none"):
-            for family in row["instances"].split(","):
-                found[family.strip()] = Peak(_number(rate), row["confidence"])
-    return found

@@ -1,4 +1,4 @@
-"""`schema`: JSON Schema of the files, for editors."""
+"""`schema`: JSON Schema of the files, for editors, and of the plan."""
 
 from __future__ import annotations
 
@@ -11,18 +11,25 @@ from generator.exits import Stop
 
 def add(sub: Subparsers) -> None:
     """The command line of this command."""
-    parser = sub.add_parser("schema", parents=[root()], help="JSON Schema of the files, for editors")
-    parser.add_argument(
-        "file", nargs="?", choices=("environment", "layer", "cluster", "version"), default="environment"
+    parser = sub.add_parser(
+        "schema", parents=[root()], help="JSON Schema of the files, for editors, and of `plan --output json`"
     )
-    parser.add_argument("--write", action="store_true", help="write all of them to environments/")
+    parser.add_argument(
+        "file", nargs="?", choices=("environment", "layer", "cluster", "version", "plan"), default="environment"
+    )
+    parser.add_argument("--write", action="store_true", help="write those of the files to environments/")
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print or write the JSON Schema that editors use for environment files."""
+    """Print or write the JSON Schema that editors use for environment files, or print that of the plan."""
     from generator.model.jsonschema import FILES, schema_text
 
+    if args.file == "plan" and not args.write:
+        from generator.plan.report import SCHEMA
+
+        emit(SCHEMA.read_text(encoding="utf-8"))
+        return exits.OK
     if not args.write:
         emit(schema_text(args.file))
         return exits.OK

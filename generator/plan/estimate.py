@@ -1,126 +1,130 @@
-"""Bytes, time and price of a training step: an estimate, and what it assumes.
+"""How fast the training may be, and what its tokens cost: an estimate that names its assumptions, not a measurement.
 
-Bytes are those of `training/sizes.py`. Computing takes FLOPs ÷ (GPUs × peak × assumed MFU), the network bytes ÷ (rate
-of the node × assumed share of it); the two overlap, so a step takes the longer of them.
+A step computes FLOPs per token × tokens ÷ (peak × assumed share), and sends bytes ÷ (rate × assumed share). The
+estimate lets the network work behind the computation: max(compute, network). Without overlap a step takes their sum.
 """
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Mapping
 from dataclasses import dataclass
 
-from generator.catalog import peaks
-from generator.plan.cost import Cost
-from generator.plan.memory import training_config
-from generator.resolve import Resolved
-from training import sizes
+from generator.catalog.gpus import Assumption, Gpu, assumption, gpu_of
+from generator.plan.network import Network
+from generator.resolve import Group, Resolved
 from training.config import Config
-
-SCHEMES = ("full", "zero2", "hsdp", "hpz")
-MFU = 0.33
-"""Share of the GPU's peak: 32 to 38 % were measured on one H200 (docs/results/one-gpu-2026-12-03.md)."""
-EFA_SHARE = 0.8
-"""Share of the rated bandwidth that EFA carries: above 30 of 40 Gbit/s are expected. Not measured here."""
-TCP_SHARE, TCP_GBPS = 0.5, 20.0
-"""Share of the rated bandwidth that NCCL's sockets carry, and the most: flows of EC2 have limits. Not measured here."""
-
-
-@dataclass(frozen=True, slots=True)
-class Scheme:
-    """One way to shard. Bytes go out of each network interface in each optimiser step; times are seconds per step."""
-
-    bytes_per_nic: float
-    compute_s: float
-    network_s: Mapping[str, float]
-
-    def seconds(self, transport: str) -> float:
-        """Of a step over `efa` or `tcp`."""
-        return max(self.compute_s, self.network_s[transport])
+from training.sizes import flops_per_token, micro_batch, tokens_per_step
 
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """What a training would do. `scheme` and `transport` are those of the environment."""
+    """One optimiser step of the whole training. Times in seconds, rates per second."""
 
-    schemes: Mapping[str, Scheme]
-    scheme: str
-    transport: str
+    group: Group
+    """The group whose GPUs take longest."""
+    gpu: Gpu
+    share: Assumption
+    """Share of the GPU's peak that all work reaches, recomputed work included."""
+    tokens: int
     steps: int
-    tokens_per_step: int
+    ranks: int
     flops_per_token: float
-    peak_tflops: float
-    gbps: float
-    usd_per_hour: float | None
+    recomputed: float
+    """Work with recomputed layers ÷ work without."""
+    passes: int
+    """Forward and backward passes of a rank per step."""
+    launch_seconds: float
+    """Least time of a step: starting the kernels of every layer of every pass; 0 when the layers are compiled."""
+    arithmetic_seconds: float
+    network_seconds: float
     assumptions: tuple[str, ...]
 
     @property
-    def seconds_per_step(self) -> float:
-        return self.schemes[self.scheme].seconds(self.transport)
+    def compute_seconds(self) -> float:
+        return max(self.arithmetic_seconds, self.launch_seconds)
+
+    @property
+    def step_seconds(self) -> float:
+        """With the network hidden behind the computation, or the other way round."""
+        return max(self.compute_seconds, self.network_seconds)
+
+    @property
+    def step_seconds_in_turn(self) -> float:
+        """Without any overlap."""
+        return self.compute_seconds + self.network_seconds
 
     @property
     def tokens_per_second(self) -> float:
-        return self.tokens_per_step / self.seconds_per_step
+        return self.tokens / self.step_seconds
 
     @property
     def mfu(self) -> float:
-        """Tokens per second × FLOPs per token ÷ peak of all GPUs; waiting for the network counts against it."""
-        return self.tokens_per_second * self.flops_per_token / (self.peak_tflops * 1e12)
+        """Share of the peak of all GPUs, without recomputed work, as the training's progress line has it."""
+        return self.tokens_per_second * self.flops_per_token / (self.ranks * self.gpu.flops)
 
-    @property
-    def hours(self) -> float:
-        """Of all steps, without start, checkpoints and validation."""
-        return self.steps * self.seconds_per_step / 3600
-
-    @property
-    def usd_per_million_tokens(self) -> float | None:
-        return None if self.usd_per_hour is None else self.usd_per_hour / (self.tokens_per_second * 3600 / 1e6)
-
-    @property
-    def usd_per_run(self) -> float | None:
-        return None if self.usd_per_hour is None else self.usd_per_hour * self.hours
+    def step(self, network_seconds: float | None) -> float | None:
+        """The same step with another time on the wire."""
+        return None if network_seconds is None else max(self.compute_seconds, network_seconds)
 
 
-def estimate(resolved: Resolved, money: Cost) -> Estimate | None:
-    """The estimate of one environment; None where it does not train on GPUs whose peak is known, with our own loop."""
-    config = training_config(resolved)
-    known = [peaks().get(group.type.family) for group in resolved.groups]
-    rates = [peak for peak in known if peak is not None]
-    if config is None or config.parallel.device == "cpu" or not resolved.gpus or len(rates) != len(known):
+def estimate(config: Config, resolved: Resolved, network: Network) -> Estimate | None:
+    """The estimate of one training; None where a GPU's peak is not known."""
+    kinds = [(group, gpu) for group in resolved.groups if (gpu := gpu_of(group.type)) is not None]
+    if len(kinds) != len(resolved.groups):
         return None
-    nodes, processes = resolved.nodes, resolved.groups[0].processes
-    # Every step waits for the slowest rank.
-    slowest = min(rates, key=lambda peak: peak.tflops)
-    peak = slowest.tflops * resolved.world_size
-    gbps = min(group.type.network_gbps for group in resolved.groups)
-    nics = max(1, min(group.interfaces for group in resolved.groups))
-    tokens = sizes.tokens_per_step(config.batch)
-    flops = sizes.flops_per_token(config.model, config.batch.sequence_length)
-    compute = tokens * flops / (peak * 1e12 * MFU)
-    rate = {"efa": gbps * EFA_SHARE, "tcp": min(gbps * TCP_SHARE, TCP_GBPS)}
-    schemes = {}
-    for name in SCHEMES:
-        sent = sizes.nic_bytes_per_step(_sharded(config, name), nodes=nodes, processes_per_node=processes)
-        schemes[name] = Scheme(sent / nics, compute, {t: sent * 8 / (r * 1e9) if r else 0.0 for t, r in rate.items()})
+    item = "work_share_compiled" if config.parallel.compile else "work_share"
+    group, gpu = min(kinds, key=lambda kind: kind[1].flops * assumption(item, kind[0].type.gpu_model).value)
+    share = assumption(item, group.type.gpu_model)
+    ranks, tokens = resolved.world_size, tokens_per_step(config.batch)
+    flops = flops_per_token(config.model, config.batch.sequence_length)
+    again = _recomputed(config, flops)
+    passes = config.batch.global_batch_size // ranks // micro_batch(config.batch, ranks)
+    launch = 0.0 if config.parallel.compile else assumption("launch_seconds_per_layer").value
+    wire = network.seconds(network.chosen, network.transport)
     return Estimate(
-        schemes=schemes,
-        scheme=sizes.sharding_mode(config.parallel, nodes, processes),
-        transport="efa" if all(group.interfaces for group in resolved.groups) or nodes == 1 else "tcp",
+        group=group,
+        gpu=gpu,
+        share=share,
+        tokens=tokens,
         steps=config.schedule.steps,
-        tokens_per_step=tokens,
+        ranks=ranks,
         flops_per_token=flops,
-        peak_tflops=peak,
-        gbps=gbps,
-        usd_per_hour=money.usd_per_hour if money.complete else None,
-        assumptions=(
-            f"{MFU:.0%} of the GPUs' peak while computing, as on one H200 ({slowest.tflops:g} TFLOP/s each; "
-            f"confidence: {slowest.confidence})",
-            f"EFA carries {EFA_SHARE:.0%} of {gbps:g} Gbit/s, TCP {TCP_SHARE:.0%} and at most {TCP_GBPS:g} Gbit/s",
-            "network and computing overlap: a step takes the longer of the two",
-            "start, checkpoints and validation are not counted",
-        ),
+        recomputed=again,
+        passes=passes,
+        launch_seconds=passes * config.model.layers * launch,
+        arithmetic_seconds=tokens / ranks * flops * again / (gpu.flops * share.value),
+        network_seconds=wire or 0.0,
+        assumptions=_assumptions(config, group, gpu, share, network),
     )
 
 
-def _sharded(config: Config, name: str) -> Config:
-    return dataclasses.replace(config, parallel=dataclasses.replace(config.parallel, sharding=name))
+def _recomputed(config: Config, flops: float) -> float:
+    """A recomputed layer runs its forward pass, a third of its work, once more; the output layer is not a layer."""
+    layers = config.model.layers
+    again = {"none": 0, "alternate": (layers + 1) // 2, "full": layers}[config.parallel.activation_checkpointing]
+    in_layers = 1 - 6 * config.model.vocab_size * config.model.hidden_size / flops
+    return 1 + again / layers * in_layers / 3
+
+
+def _assumptions(config: Config, group: Group, gpu: Gpu, share: Assumption, network: Network) -> tuple[str, ...]:
+    sure = "" if gpu.confidence == "high" else f" (confidence of this figure: {gpu.confidence})"
+    told = [
+        f"{group.type.gpu_model} reaches {share.value:.0%} of its {gpu.flops / 1e12:g} TFLOP/s dense bf16{sure}: "
+        f"{share.source}",
+    ]
+    if not config.parallel.compile:
+        launch = assumption("launch_seconds_per_layer")
+        told.append(
+            f"a pass takes at least {1000 * launch.value:g} ms for each layer, to start its kernels: {launch.source}"
+        )
+    if network.transport != "none":
+        one = assumption(f"{network.transport}_share")
+        of = "the node's network" if network.transport == "efa" else "one network card"
+        told += [
+            f"{network.transport.upper()} reaches {one.value:.0%} of {of}: {one.source}",
+            "the network works behind the computation, a step takes the longer of the two; "
+            "without any overlap it takes their sum, given as the upper end",
+        ]
+    if group.gpus > 1:
+        told.append("traffic between the GPUs of one node takes no time of its own")
+    told.append("starting nodes and pods, loading data, checkpoints and validation are not counted")
+    return tuple(told)

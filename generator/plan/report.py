@@ -1,23 +1,30 @@
-"""The plan as text and JSON. JSON keys are additions-only: no key is renamed or removed."""
+"""The plan as JSON (`plan.schema.json`). Keys are additions-only: none is renamed or removed."""
 
 from __future__ import annotations
 
+import dataclasses
 import json
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
-from generator.plan.cost import Cost, cost
-from generator.plan.estimate import Estimate, estimate
-from generator.plan.memory import gpu_memory
-from generator.plan.quota import declared, usage
-from generator.resolve import Resolved, memory_text
+from generator.plan.estimate import Estimate
+from generator.plan.fit import Fit
+from generator.plan.memory import Memory
+from generator.plan.network import SCHEMES, TRANSPORTS, Network
+from generator.plan.plan import Plan
+from generator.plan.quota import declared
+from generator.plan.why import Reason
+from generator.resolve import memory_text
+
+SCHEMA = Path(__file__).with_name("plan.schema.json")
 
 
-def as_json(resolved: Resolved) -> dict[str, Any]:
-    """The plan of one environment as plain values; amounts in USD per hour."""
-    money = cost(resolved)
-    expected = estimate(resolved, money)
+def as_json(plan: Plan, reasons: Sequence[Reason] = ()) -> dict[str, Any]:
+    """One plan as plain values. Amounts are in USD, times in seconds, sizes in bytes unless a key says otherwise."""
+    resolved = plan.resolved
     cluster = resolved.cluster
-    return {
+    found: dict[str, Any] = {
         "version": 1,
         "environment": resolved.environment.name,
         "cluster": cluster.name if cluster else None,
@@ -43,64 +50,126 @@ def as_json(resolved: Resolved) -> dict[str, Any]:
         "gpus": resolved.gpus,
         "ranks": resolved.world_size,
         "preset": resolved.environment.training.preset,
-        "cost": _cost_json(money, expected),
+        "fit": {
+            "fits": all(one.fits is not False for one in plan.fit),
+            "pods": {one.name: _fit(one) for one in plan.fit},
+        },
+        "notEstimated": plan.not_estimated or None,
+        "memory": _memory(plan),
+        "network": None if plan.network is None or plan.estimate is None else _network(plan.network, plan.estimate),
+        "estimate": None if plan.estimate is None else _estimate(plan, plan.estimate),
+        "cost": _cost(plan),
         "quota": {
             quota.key.removesuffix("Vcpu"): {
                 "code": quota.code,
                 "vcpu": sum(use.vcpu for use in uses),
                 "declared": declared(resolved, quota),
             }
-            for quota, uses in usage(resolved).items()
+            for quota, uses in plan.quota.items()
         },
-        "memory": _memory_json(resolved),
-        "network": None if expected is None else {"schemes": _schemes_json(expected)},
-        "estimate": None if expected is None else _estimate_json(expected),
+        "hints": list(plan.hints),
+    }
+    if reasons:
+        found["why"] = [dataclasses.asdict(one) for one in reasons]
+    return found
+
+
+def _fit(one: Fit) -> dict[str, Any]:
+    room = one.room
+    return {
+        "instanceType": one.instance_type or None,
+        "pods": one.pods,
+        "fits": one.fits,
+        "cpu": {"asked": one.cpu_m / 1000, "room": room.cpu_m / 1000 if room else None},
+        "memoryMiB": {"asked": one.memory_mib, "room": room.memory_mib if room else None},
+        "gpus": {"asked": one.gpus, "room": room.gpus if room else None},
+        "efaInterfaces": {"asked": one.interfaces, "room": room.interfaces if room else None},
+        "neededBytes": None if one.needed is None else one.needed.total,
+        "diskBytes": None if one.disk is None else {"needed": one.disk.total, "room": one.disk.available},
+        "notes": list(room.notes) if room else [],
     }
 
 
-def _memory_json(resolved: Resolved) -> dict[str, Any] | None:
+def _memory(plan: Plan) -> dict[str, Any] | None:
     """The group whose GPUs are fullest decides."""
-    found = [memory for _, memory in gpu_memory(resolved)]
-    if not found:
+    if not plan.memory:
         return None
-    fullest = max(found, key=lambda memory: memory.share)
-    return {"perGpuBytes": fullest.total, "parts": dict(fullest.parts), "availableBytes": fullest.available}
-
-
-def _schemes_json(expected: Estimate) -> dict[str, Any]:
+    name, fullest = max(plan.memory, key=lambda found: found[1].share)
     return {
-        name: {
-            "bytesPerNicPerStep": round(scheme.bytes_per_nic),
-            "secondsPerStep": {transport: round(scheme.seconds(transport), 4) for transport in ("efa", "tcp")},
+        "perGpuBytes": fullest.total,
+        "parts": dict(fullest.parts),
+        "availableBytes": fullest.available,
+        "group": name,
+        "groups": {group: _gpu(memory) for group, memory in plan.memory},
+    }
+
+
+def _gpu(memory: Memory) -> dict[str, Any]:
+    return {"perGpuBytes": memory.total, "availableBytes": memory.available, "share": round(memory.share, 4)}
+
+
+def _network(net: Network, speed: Estimate) -> dict[str, Any]:
+    def times(scheme: str) -> dict[str, dict[str, float | None]]:
+        wire = {transport: net.seconds(scheme, transport) for transport in TRANSPORTS}
+        if net.transport == "none":
+            wire = dict.fromkeys(TRANSPORTS, 0.0)
+        return {
+            "secondsPerStep": {t: _rounded(speed.step(s), 4) for t, s in wire.items()},
+            "networkSecondsPerStep": {t: _rounded(s, 4) for t, s in wire.items()},
         }
-        for name, scheme in expected.schemes.items()
-    }
 
-
-def _estimate_json(expected: Estimate) -> dict[str, Any]:
-    million = expected.usd_per_million_tokens
     return {
-        "sharding": expected.scheme,
-        "transport": expected.transport,
-        "tokensPerStep": expected.tokens_per_step,
-        "secondsPerStep": round(expected.seconds_per_step, 4),
-        "tokensPerSecond": round(expected.tokens_per_second),
-        "mfu": round(expected.mfu, 4),
-        "hours": round(expected.hours, 3),
-        "usdPerMillionTokens": None if million is None else round(million, 4),
-        "assumptions": list(expected.assumptions),
+        "sharding": net.chosen,
+        "transport": net.transport,
+        "cards": net.cards.get(net.transport, 0),
+        "assumedGbps": {transport: _rate(net, transport) for transport in TRANSPORTS},
+        "schemes": {
+            scheme: {
+                "bytesPerNicPerStep": round(net.nic_bytes(scheme)),
+                "bytesPerNodePerStep": round(net.node_bytes[scheme]),
+                **times(scheme),
+            }
+            for scheme in SCHEMES
+        },
     }
 
 
-def _cost_json(money: Cost, expected: Estimate | None) -> dict[str, Any]:
-    run = None if expected is None else expected.usd_per_run
+def _rate(net: Network, transport: str) -> float | None:
+    rate = net.bits_per_second.get(transport)
+    return None if rate is None else round(rate / 1e9, 3)
+
+
+def _estimate(plan: Plan, one: Estimate) -> dict[str, Any]:
+    return {
+        "sharding": plan.network.chosen if plan.network else None,
+        "transport": plan.network.transport if plan.network else None,
+        "tokensPerStep": one.tokens,
+        "steps": one.steps,
+        "computeSecondsPerStep": round(one.compute_seconds, 4),
+        "networkSecondsPerStep": round(one.network_seconds, 4),
+        "secondsPerStep": round(one.step_seconds, 4),
+        "secondsPerStepWithoutOverlap": round(one.step_seconds_in_turn, 4),
+        "tokensPerSecond": round(one.tokens_per_second),
+        "mfu": round(one.mfu, 4),
+        "peakConfidence": one.gpu.confidence,
+        "hours": round(one.steps * one.step_seconds / 3600, 3),
+        "usdPerMillionTokens": _rounded(plan.usd_per_million_tokens, 4),
+        "usdPerMillionTokensWithoutOverlap": _rounded(plan.usd_per_million_tokens_in_turn, 4),
+        "assumptions": list(one.assumptions),
+    }
+
+
+def _cost(plan: Plan) -> dict[str, Any]:
+    money = plan.cost
     return {
         "currency": "USD",
         "usdPerHour": round(money.usd_per_hour, 4),
-        "usdPerDay": round(24 * money.usd_per_hour, 2),
-        "usdPerRun": None if run is None else round(run, 2),
+        "usdPerDay": round(plan.usd_per_day, 2),
+        "usdPerRun": _rounded(plan.usd_per_run, 2),
+        "usdPerRunWithoutOverlap": _rounded(plan.usd_per_run_in_turn, 2),
         "complete": money.complete,
         "asOf": money.as_of,
+        "ageDays": plan.prices_age_days,
         "components": [
             {
                 "name": c.name,
@@ -115,71 +184,10 @@ def _cost_json(money: Cost, expected: Estimate | None) -> dict[str, Any]:
     }
 
 
-def as_text(resolved: Resolved) -> str:
-    """The plan for people: what runs where, and the price with its parts."""
-    money = cost(resolved)
-    cluster = resolved.cluster
-    where = f"cluster {cluster.name}" + (f" in {cluster.region}" if cluster.region else "") if cluster else "no cluster"
-    out = [
-        f"{resolved.environment.name}: {_count(resolved.nodes, 'worker node')}, {_count(resolved.gpus, 'GPU')}, "
-        f"{_count(resolved.world_size, 'rank')} ({where})",
-        "",
-    ]
-    for g in resolved.groups:
-        gpus = f"{g.gpus} × {g.type.gpu_model}" if g.gpus else "no GPU"
-        network = f"{g.interfaces} EFA interface{'s' if g.interfaces > 1 else ''}" if g.interfaces else "no EFA"
-        zone = f" in {g.zone}" if g.zone else ""
-        out.append(
-            f"  {g.name}: {g.nodes} × {g.type.name}{zone}: {gpus}, {network}, {_count(g.processes, 'rank')} per node"
-        )
-        out.append(f"  {' ' * len(g.name)}  each pod: cpu {g.cpu}, memory {memory_text(g.memory_mib)}")
-    head = resolved.head
-    on = f" on {head.type.name}" if head.type else ""
-    out += [f"  head{on}: cpu {head.cpu}, memory {memory_text(head.memory_mib)}", ""]
-    width = max((len(c.name) for c in money.components), default=0)
-    for c in money.components:
-        amount = "unknown" if c.usd_per_hour is None else f"{c.usd_per_hour:9.4f}"
-        each = "" if c.usd_per_hour_each is None else f"{c.quantity} × {c.usd_per_hour_each:.4f}"
-        out.append(f"  {c.name:<{width}}  {amount:>9} USD/h  {each}{f'  ({c.note})' if c.note else ''}")
-    total = f"{money.usd_per_hour:9.4f}" if money.complete else f"{money.usd_per_hour:9.4f} and what is unknown"
-    out += [f"  {'in all':<{width}}  {total} USD/h  prices as of {money.as_of}", ""]
-    out += _expected_text(resolved, money)
-    out += [f"  note: {note}" for note in money.notes]
-    return "\n".join(out) + "\n"
-
-
-def _expected_text(resolved: Resolved, money: Cost) -> list[str]:
-    """Memory of a GPU, the ways to shard, and what the run would take: an estimate, with its assumptions."""
-    out = []
-    for name, memory in gpu_memory(resolved):
-        parts = ", ".join(f"{part} {size / 1e9:.1f}" for part, size in memory.parts.items())
-        out.append(f"  each GPU of {name}: {memory.total / 1e9:.1f} of {memory.available / 1e9:.1f} GB ({parts})")
-    expected = estimate(resolved, money)
-    if expected is None:
-        return [*out, ""] if out else []
-    if resolved.nodes > 1:
-        out += ["", "  sharding  GB per interface and step  s per step: EFA    TCP"]
-        for name, scheme in expected.schemes.items():
-            mark = "*" if name == expected.scheme else " "
-            seconds = f"{scheme.seconds('efa'):9.2f}{scheme.seconds('tcp'):9.2f}"
-            out.append(f"  {name:<6}{mark}   {scheme.bytes_per_nic / 1e9:22.2f}  {seconds}")
-    million, run = expected.usd_per_million_tokens, expected.usd_per_run
-    price = "" if million is None or run is None else f", {million:.3f} USD per million tokens, {run:.2f} USD"
-    out += [
-        "",
-        f"  estimate: {expected.tokens_per_second:,.0f} tokens/s (MFU {expected.mfu:.0%})"
-        f"{f' over {expected.transport.upper()}' if resolved.nodes > 1 else ''}; "
-        f"{expected.steps:,} steps in {expected.hours:.2f} h{price}",
-        *(f"    assuming: {text}" for text in expected.assumptions),
-        "",
-    ]
-    return out
+def _rounded(value: float | None, digits: int) -> float | None:
+    return None if value is None else round(value, digits)
 
 
 def dump(plans: list[dict[str, Any]]) -> str:
     """One plan as an object, several as a list."""
     return json.dumps(plans[0] if len(plans) == 1 else plans, indent=2, ensure_ascii=False) + "\n"
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

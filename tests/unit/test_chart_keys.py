@@ -11,8 +11,8 @@ import jsonschema
 import yaml
 
 from generator.diagnostics import Severity
-from generator.plan.cost import cost
-from generator.plan.report import as_text
+from generator.plan.plan import plan
+from generator.plan.text import as_text
 from generator.project import Project
 from generator.render import render, values_path
 from generator.resolve import resolve
@@ -203,5 +203,5 @@ def test_a_job_on_the_cluster_of_another_environment(tmp_path: Path) -> None:
         assert accounts == ["big", "demo"]
     job_alone = Project(tmp_path).load("evening")
     assert job_alone.environment.model is not None and job_alone.cluster is not None
-    plan = resolve(job_alone.environment.model, job_alone.cluster.model)
-    assert cost(plan).usd_per_hour == 0 and "environment big" in as_text(plan)
+    planned = plan(resolve(job_alone.environment.model, job_alone.cluster.model))
+    assert planned.cost.usd_per_hour == 0 and "environment big" in as_text(planned)
