@@ -99,7 +99,9 @@ def test_places_where_a_bench_cannot_be_are_told_with_what_to_set(
 
 def test_every_package_that_is_looked_for_is_one_that_ci_installs() -> None:
     listed = set(prerequisites.PACKAGES.read_text(encoding="utf-8").split())
-    assert listed == {*prerequisites.PROGRAMS, "containernetworking-plugins", "busybox-static"}
+    files = {"containernetworking-plugins", "busybox-static"}  # looked for as files, not on PATH
+    browser = {"chromium-headless-shell", "fonts-dejavu-core"}  # tests/unit/test_plan_browser.py
+    assert listed == {*prerequisites.PROGRAMS, *files, *browser}
 
 
 def test_a_bench_that_was_never_started_does_not_run(tmp_path: Path) -> None:
