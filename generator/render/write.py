@@ -212,7 +212,7 @@ def _make_folders(folder: Path, made: list[Path]) -> None:
 def _write_beside(target: Path, content: bytes) -> Path:
     """A finished temporary file in the target's folder, with the permissions that a new file would have."""
     handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".part")
-    part = Path(name)
+    part = target.parent / Path(name).name  # mkstemp's own path is absolute, and the root may not be
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(content)

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from generator.cli import main
 from tests.project import base, edited, make, sharing
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -315,3 +316,32 @@ def test_a_huge_project_is_not_read_for_one_environment(tmp_path: Path) -> None:
         [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60, check=True
     )
     assert process.stdout.strip() == "CALLS 3"
+
+
+@pytest.mark.parametrize(
+    ("here", "root"), [("", ()), ("", ("--root", ".")), ("..", ("--root", "project")), ("down", ("--root", ".."))]
+)
+def test_commands_that_write_take_the_current_folder_and_relative_ones(
+    here: str, root: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As everybody calls them. Several files at once, which takes the journal."""
+    project = tmp_path / "project"
+    (project / "down").mkdir(parents=True)
+    monkeypatch.chdir(project / here)
+    for name in ("one", "two"):
+        assert main(["new", *root, name, "--storage", "s3://my-bucket/runs"]) == 0
+        assert main(["render", *root, name]) == 0
+    assert main(["set", *root, "one", "workers.gpu.nodes=2", "image.tag=train-ml-cuda-v1.0.0"]) == 0
+    assert main(["promote", *root, "one", "two"]) == 0
+    assert main(["render", *root]) == 0
+    assert main(["render", *root, "--check"]) == 0
+    written = sorted(str(p.relative_to(project)) for p in project.rglob("*") if p.is_file() and "schema" not in p.name)
+    assert written == sorted(
+        path
+        for name in ("one", "two")
+        for path in (
+            f"eksctl/{name}.yaml",
+            f"environments/_clusters/{name}.yaml",
+            *(f"environments/{name}/{file}" for file in ("environment.yaml", "version.yaml", "generated/values.yaml")),
+        )
+    )
