@@ -31,9 +31,10 @@ the operator appends six to name the job's cluster. The API server accepts longe
 {{/*
 The training files and the ConfigMaps that hold them, as JSON: [{"name": "demo-code-1a2b3c4d", "files": {"train.py": "…"}}]. In the order of
 their names they fill one after the other, and each is named by its own content: pods of an old job and of a new one each mount the code that
-they were made for.
+they were made for. Made once for all templates, which share the map that they are given.
 */}}
 {{- define "ray-train-dlc.codeMaps" -}}
+{{- if not (hasKey . "CodeMaps") -}}
 {{- $limit := include "ray-train-dlc.codeMapBytes" . | int -}}
 {{- $parts := list -}}
 {{- $part := dict -}}
@@ -52,7 +53,18 @@ they were made for.
 {{- $name := printf "%s-code-%s" (include "ray-train-dlc.base" $) (toJson $files | sha256sum | trunc 8) -}}
 {{- $maps = append $maps (dict "name" $name "files" $files) -}}
 {{- end -}}
-{{- toJson $maps -}}
+{{- $_ := set $ "CodeMaps" (toJson $maps) -}}
+{{- $names := list -}}
+{{- range $maps }}{{ $names = append $names .name }}{{ end -}}
+{{- $_ := set $ "CodeMapNames" $names -}}
+{{- end -}}
+{{- .CodeMaps -}}
+{{- end -}}
+
+{{/* The names of those ConfigMaps, as a JSON list. */}}
+{{- define "ray-train-dlc.codeMapNames" -}}
+{{- $_ := include "ray-train-dlc.codeMaps" . -}}
+{{- toJson .CodeMapNames -}}
 {{- end -}}
 
 {{/* Files, as JSON {"train.py": "…"}, as the data of a ConfigMap. Blank lines stay blank: indented ones would trip linters that read the rendered manifest. */}}
@@ -69,6 +81,7 @@ SHA-256 over what a job is: its rendered spec, the text of the training files, j
 The chart's version is in none of these. The parsed spec is hashed, not its text: spacing, comments and key order do not count.
 */}}
 {{- define "ray-train-dlc.contentHash" -}}
+{{- if not (hasKey . "ContentHash") -}}
 {{- $spec := include "ray-train-dlc.rayJobSpec" (dict "root" . "runName" "") | fromYaml -}}
 {{- $content := dict "spec" $spec "runId" .Values.job.runId "base" (include "ray-train-dlc.base" .) -}}
 {{- with $spec.rayClusterSpec -}}
@@ -86,7 +99,9 @@ The chart's version is in none of these. The parsed spec is hashed, not its text
 {{- end -}}
 {{- with $spec.submitterPodTemplate }}{{ $_ := unset . "metadata" }}{{ end -}}
 {{- with include "ray-train-dlc.queueLabels" (dict "root" . "name" "") | fromJson }}{{ $_ := set $content "queue" . }}{{ end -}}
-{{- toJson $content | sha256sum -}}
+{{- $_ := set $ "ContentHash" (toJson $content | sha256sum) -}}
+{{- end -}}
+{{- .ContentHash -}}
 {{- end -}}
 
 {{- define "ray-train-dlc.jobName" -}}

@@ -7,9 +7,9 @@
 - name: training
   projected:
     sources:
-      {{- range include "ray-train-dlc.codeMaps" .root | fromJsonArray }}
+      {{- range include "ray-train-dlc.codeMapNames" .root | fromJsonArray }}
       - configMap:
-          name: {{ .name | quote }}
+          name: {{ . | quote }}
       {{- end }}
 {{- if include "ray-train-dlc.userCodeMap" .root }}
 - name: code
